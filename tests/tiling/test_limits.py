@@ -11,7 +11,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.tiling.engine.advance import Engine
-from splinescope.tiling.engine.limits import Clock
+from splinescope.tiling.engine.time_limit import Clock
 
 SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3)
 

@@ -1,114 +1,122 @@
-"""Several slices at once are the slices one by one, whoever tiles them."""
+"""Several slices at once are the slices one by one; a module that has changed is tiled as it is."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import copy
+import types
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling import several, tessellate_each
-from tests.tiling.engine.test_workers import in_this_process
+from splinescope.tiling import tessellate_each
 from tests.tiling.same import assert_same
 
-VIEWS = [
-    ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 2.0),
-    ss.Slice.segment([-1.0, 0.5], [1.0, -0.5]),
-    ss.Slice.axes([0.3, 0.0], (0, 1), -1.0, 0.5),
-]
+SQUARE = ss.Slice.axes([0.0, 0.0], (0, 1), -2.0, 2.0)
+LINE = ss.Slice.segment([-1.0, 0.5], [1.0, -0.5])
+VIEWS = [SQUARE, LINE, ss.Slice.axes([0.3, 0.0], (0, 1), -1.0, 0.5)]
 
 
-@pytest.fixture(scope="module")
-def model() -> nn.Module:
+@pytest.fixture
+def net() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 6), nn.ReLU(), nn.Linear(6, 2))
 
 
-def assert_equal(made: ss.Tiling, wanted: ss.Tiling) -> None:
-    assert_same(made, wanted)
-    assert (made.complete, made.sites) == (wanted.complete, wanted.sites)
-    np.testing.assert_array_equal(made.slopes(), wanted.slopes())
-
-
-def test_several_slices_are_the_slices_one_by_one(
-    model: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_this_process(monkeypatch)  # which sends and reads what processes would
-    one_by_one = [ss.tessellate(model, view, threads=1) for view in VIEWS]
-    told: list[tuple[float, str]] = []
-    here = tessellate_each(model, VIEWS, threads=1, progress=lambda share, now: told.append((share, now)))
-    shared = tessellate_each(model, VIEWS, workers=2, folder=tmp_path)
-    assert told[-1] == (1.0, "3 of 3 slices")
-    for wanted, *made in zip(one_by_one, here, shared, strict=True):
-        for tiling in made:
-            assert_equal(tiling, wanted)
-            assert tiling.check().ok
-
-
-def test_a_second_run_makes_only_what_is_missing(
-    model: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_this_process(monkeypatch)
-    first = tessellate_each(model, VIEWS, workers=2, folder=tmp_path)
-    next(tmp_path.glob("slice2of3-*.safetensors")).unlink()
-    made = []
-    work = several._arrays_of_one
-    monkeypatch.setattr(several, "_arrays_of_one", lambda *item: made.append(item[2]) or work(*item))
-    again = tessellate_each(model, VIEWS, workers=2, folder=tmp_path)
-    assert made == ["slice 2 of 3"]
-    for a, b in zip(first, again, strict=True):
-        assert_equal(a, b)
-    with torch.no_grad():
-        next(model.parameters()).mul_(1.5)
-    tessellate_each(model, VIEWS, workers=2, folder=tmp_path)
-    assert len(made) == 4, "another network is another work"
-
-
-def test_smooth_networks_keep_their_tolerance_on_every_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_this_process(monkeypatch)
+@pytest.fixture
+def smooth() -> nn.Sequential:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
-    for view, tiling in zip(VIEWS, tessellate_each(model, VIEWS, workers=2, tolerance=0.1), strict=True):
-        wanted = ss.tessellate(model, view, tolerance=0.1)
-        assert_equal(tiling, wanted)
+    return nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)).double()
+
+
+def test_several_slices_are_the_slices_one_by_one(net: nn.Sequential) -> None:
+    told: list[tuple[float, str]] = []
+    found = tessellate_each(net, VIEWS, threads=1, progress=lambda share, now: told.append((share, now)))
+    assert told[-1] == (1.0, "3 of 3 slices")
+    for view, tiling in zip(VIEWS, found, strict=True):
+        assert_same(tiling, ss.tessellate(net, view, threads=1))
+        assert tiling.check().ok
+
+
+def test_smooth_networks_keep_their_tolerance_on_every_slice(smooth: nn.Sequential) -> None:
+    for view, tiling in zip(VIEWS, tessellate_each(smooth, VIEWS, tolerance=0.1), strict=True):
+        wanted = ss.tessellate(smooth, view, tolerance=0.1)
+        assert_same(tiling, wanted)
         assert tiling.approximation.bound == wanted.approximation.bound <= 0.1
 
 
-@pytest.mark.parametrize("workers", [None, 2])
-def test_what_goes_wrong_on_a_slice_says_on_which(
-    workers: int | None, model: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_this_process(monkeypatch)
-    few = ss.tessellate(model, VIEWS[1]).count
-    views = [VIEWS[1], VIEWS[0]]
-    folder = None if workers is None else tmp_path
+def test_what_goes_wrong_on_a_slice_says_on_which(net: nn.Sequential) -> None:
+    few = ss.tessellate(net, LINE).count
     with pytest.raises(ss.LimitReached, match=r"slice 2 of 2: max_tiles=") as reached:
-        tessellate_each(model, views, workers=workers, folder=folder, max_tiles=few)
+        tessellate_each(net, [LINE, SQUARE], max_tiles=few)
     assert not reached.value.partial.complete
     assert reached.value.partial.dimension == 2
-    assert workers is None or [file.name[:9] for file in tmp_path.iterdir()] == ["slice1of2"]
     with pytest.raises(ss.InputError, match=r"slice 1 of 2: rtol must be"):
-        tessellate_each(model, views, workers=workers, rtol=-1.0)
+        tessellate_each(net, [LINE, SQUARE], rtol=-1.0)
 
 
-def test_lists_that_are_none_are_refused(model: nn.Module) -> None:
+def test_lists_that_are_none_are_refused(net: nn.Sequential) -> None:
     other = ss.Slice.axes([0.0, 0.0, 0.0], (0, 1), -1.0, 1.0)
     for views, words in (
-        (VIEWS[0], "list of at least one Slice, got Slice"),
+        (SQUARE, "list of at least one Slice, got Slice"),
         ([], "at least one Slice"),
-        ([VIEWS[0], "plane"], "got str as number 2"),
-        ([VIEWS[0], other], "one input space.*number 2"),
+        ([SQUARE, "plane"], "got str as number 2"),
+        ([SQUARE, other], "one input space.*number 2"),
     ):
         with pytest.raises(ss.InputError, match=words):
-            tessellate_each(model, views)
-    with pytest.raises(ss.InputError, match="out belongs to one slice"):
-        tessellate_each(model, VIEWS, out="a.tiling")
-    with pytest.raises(ss.InputError, match=r"options must be of tolerance, rtol, .*, got tolerence\."):
-        tessellate_each(model, VIEWS, tolerence=1)
-    with pytest.raises(ss.InputError, match="needs workers"):
-        tessellate_each(model, VIEWS, folder="parts")
+            tessellate_each(net, views)
+    for wrong in ("tolerence", "out"):
+        with pytest.raises(ss.InputError, match=rf"options must be of tolerance, rtol, .*, got {wrong}\."):
+            tessellate_each(net, VIEWS, **{wrong: 1})
     with pytest.raises(ss.InputError, match="tessellate_each"):
-        ss.tessellate(model, VIEWS)
+        ss.tessellate(net, VIEWS)
+
+
+def test_every_tiling_is_that_of_the_weights_of_the_moment(net: nn.Sequential) -> None:
+    for _ in range(2):
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.data.mul_(1.1)  # behind autograd's back, as optimisers written by hand do
+        assert_same(ss.tessellate(net, SQUARE), ss.tessellate(copy.deepcopy(net), SQUARE))
+
+
+def test_a_changed_module_is_read_anew() -> None:
+    """More than weights may change between two tilings: a layer, its slope, the mode of a batch norm."""
+    module = nn.Sequential(nn.Linear(2, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 1)).eval()
+    ss.tessellate(module, SQUARE)
+    module[2] = nn.LeakyReLU(0.3)
+    assert_same(ss.tessellate(module, SQUARE), ss.tessellate(copy.deepcopy(module), SQUARE))
+    module[2].negative_slope = 0.5
+    assert_same(ss.tessellate(module, SQUARE), ss.tessellate(copy.deepcopy(module), SQUARE))
+    module.train()
+    with pytest.raises(ss.UnsupportedModelError, match="eval"):
+        ss.tessellate(module, SQUARE)
+
+
+class Corner(nn.Module):
+    settings = types.ModuleType("settings")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(2, 4), nn.Linear(4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        signs = x.new_tensor(self.settings.signs)
+        return self.last(F.relu(self.first(x))) + F.relu((x * signs).sum(1, keepdim=True) - self.settings.far)
+
+
+def test_a_change_in_any_one_corner_of_a_view_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    module = Corner().double().eval()
+    for corner in SQUARE.domain:
+        size = np.linalg.norm(corner)
+        monkeypatch.setattr(Corner.settings, "signs", tuple(corner / size), raising=False)
+        monkeypatch.setattr(Corner.settings, "far", 0.9997 * size, raising=False)
+        ss.tessellate(module, SQUARE)
+        monkeypatch.setattr(Corner.settings, "far", 0.996 * size)
+        tiling = ss.tessellate(module, SQUARE)
+        outputs = module(torch.tensor(SQUARE.inputs(tiling.vertices))).detach().numpy()
+        np.testing.assert_allclose(outputs, tiling.values, atol=1e-12)

@@ -103,18 +103,9 @@ def test_walls_know_their_unit_and_knot():
 def test_it_is_a_tiling_like_any_other(tmp_path):
     net = two_layers(nn.SiLU())
     tiling = ss.tessellate(net, VIEW, tolerance=0.05, threads=1)
-    rng = np.random.default_rng(0)
-    points = rng.uniform(-2, 2, size=(200, 2))
-    tiles = tiling.locate(points)
-    slopes = tiling.slopes()[tiles]
-    x = torch.from_numpy(points)
+    x = torch.from_numpy(np.random.default_rng(0).uniform(-2, 2, size=(200, 2)))
     near = tiling.frozen.forward(x).numpy()
-    exact = net(x).detach().numpy()
-    assert np.abs(near - exact).max() <= tiling.bound
-    x.requires_grad_()
-    jacobians = np.stack([torch.autograd.grad(net(x)[:, k].sum(), x)[0].numpy() for k in (0, 1)], 1)
-    x = x.detach()
-    assert np.abs(slopes - jacobians).mean() < 0.2 * np.abs(jacobians).mean()
+    assert np.abs(near - net(x).detach().numpy()).max() <= tiling.bound
     assert tiling.decision_boundary().length > 0
     tiling.save(tmp_path / "soft.tiling")
     again = ss.load_tiling(tmp_path / "soft.tiling", model=tiling.network)
@@ -210,12 +201,6 @@ def test_other_products_are_refused_by_name():
             ss.tessellate(two_layers(Called(function), width=4), VIEW, tolerance=0.05)
 
 
-def test_softened_networks_are_tiled_within_a_tolerance():
-    soft = ss.soften(two_layers(nn.ReLU(), width=4), 0.8)
-    tiling = ss.tessellate(soft, VIEW, tolerance=0.02, threads=1)
-    assert deviation_at(soft, tiling, 5_000) <= tiling.bound <= 0.02
-
-
 def test_piecewise_affine_networks_stay_exact():
     net = two_layers(nn.ReLU())
     within = ss.tessellate(net, VIEW, tolerance=1e-3, threads=1)
@@ -238,22 +223,9 @@ def test_without_a_tolerance_the_refusal_names_the_way_out():
         ss.tessellate(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), VIEW, tolerance=1e-2)
 
 
-@pytest.mark.parametrize("tolerance", [1.0, 0.3, 0.1, 0.03])
-def test_the_tolerance_that_was_asked_for_is_kept(tolerance):
-    torch.manual_seed(1)
-    layers = [nn.Linear(2, 5), nn.GELU(), nn.Linear(5, 5), nn.SiLU(), nn.Linear(5, 5), nn.Softplus(), nn.Linear(5, 2)]
-    net = nn.Sequential(*layers).double()
-    with torch.no_grad():
-        for layer in layers[::2]:
-            layer.weight.mul_(2.5)
-    found = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1), tolerance=tolerance).approximation
-    assert (found.bound if found.basis == "bound" else found.deviation) <= tolerance
-
-
-@pytest.mark.parametrize("activation", [nn.Tanh(), nn.GELU(), nn.Softplus()])
-def test_the_deviation_is_that_of_all_points_and_not_of_the_knots(activation):
+def test_the_deviation_is_that_of_all_points_and_not_of_the_knots():
     """An interpolant of one unit is farthest from its curve between two knots, and every vertex lies at one."""
-    net = nn.Sequential(nn.Linear(1, 1), activation, nn.Linear(1, 1)).double()
+    net = nn.Sequential(nn.Linear(1, 1), nn.Tanh(), nn.Linear(1, 1)).double()
     with torch.no_grad():
         for layer in (net[0], net[2]):
             layer.weight.fill_(2.0), layer.bias.zero_()
@@ -261,14 +233,9 @@ def test_the_deviation_is_that_of_all_points_and_not_of_the_knots(activation):
     x = np.linspace(*tiling.view.domain[:, 0], 4001)[1:-1, None]
     with torch.no_grad():
         true = net(torch.from_numpy(tiling.view.inputs(x))).numpy()
-    gap = np.abs(np.interp(x[:, 0], *ordered(tiling)) - true[:, 0]).max()
-    assert 0.9 * gap <= tiling.deviation <= 1.1 * gap
-
-
-def ordered(tiling: ss.Tiling) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices of a line from left to right, and the first output there."""
     order = tiling.vertices[:, 0].argsort()
-    return tiling.vertices[order, 0], tiling.values[order, 0]
+    gap = np.abs(np.interp(x[:, 0], tiling.vertices[order, 0], tiling.values[order, 0]) - true[:, 0]).max()
+    assert 0.9 * gap <= tiling.deviation <= 1.1 * gap
 
 
 def test_a_steep_corner_that_random_points_miss_is_refined_until_the_tolerance_is_kept():

@@ -53,7 +53,4 @@ def traced(model: object, view: Slice, output: int | str | None = None, *, smoot
 
 def check_slice(view: object) -> None:
     if not isinstance(view, Slice):
-        raise InputError(
-            f"view must be a Slice, got {type(view).__name__}; see Slice.through, .box, .axes, .segment, "
-            "and tessellate_each for a list of them."
-        )
+        raise InputError(f"view must be a Slice, got {type(view).__name__}; for a list of them see tessellate_each.")

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..support.checks import as_float64_array, check_choice, check_finite, check_generator, check_positive, check_whole
-from ..support.display import Shown, in_words, table
+from ..support.checks import as_float64_array, as_points, check_choice, check_generator, check_positive, check_whole
+from ..support.display import Shown
 from ..support.errors import InputError
 from .cells.hull import MOST_DIMENSIONS, Hull, hull, unit_box
 
@@ -44,10 +44,8 @@ class Slice(Shown):
         origin = _as_coordinates(self.origin, "origin")
         basis = as_float64_array(self.basis, "basis")
         domain = _as_coordinates(self.domain, "domain")
-        if origin.ndim == 0:
-            raise InputError("origin must have the network's input shape (at least one axis), got a single number.")
-        if origin.size == 0:
-            raise InputError(f"origin must be an input of at least one number, got shape {origin.shape}.")
+        if origin.ndim == 0 or origin.size == 0:
+            raise InputError(f"origin must have the network's input shape, of at least one number, got {origin.shape}.")
         if basis.shape == origin.shape:
             basis = basis[None]
         if basis.shape[1:] != origin.shape or not 1 <= len(basis) <= MOST_DIMENSIONS:
@@ -59,9 +57,7 @@ class Slice(Shown):
         _check_scale(np.abs(flat).max(initial=0.0), "the rows of basis")
         singular = np.linalg.svd(flat, compute_uv=False)
         if singular[-1] <= 1e-12 * singular[0] or singular[0] == 0.0:
-            raise InputError(
-                "basis must have linearly independent, non-zero rows; these span too little to be a slice."
-            )
+            raise InputError("basis must have linearly independent, non-zero rows; these span too little.")
         if domain.ndim and len(domain) > 1:
             _check_scale(np.ptp(domain, axis=0).max(initial=0.0), "the sides of domain")
         domain = _checked_domain(domain, len(basis))
@@ -79,17 +75,6 @@ class Slice(Shown):
         size = {1: "length", 2: "area"}.get(self.dimension, "volume")
         what = f"{self.dimension}-D in inputs of shape {self.input_shape}"
         return f"Slice({what}, {len(self.domain)} corners, {size} {self.size:.6g})"
-
-    def summary(self) -> str:
-        """Where it lies, how long its directions are and where its corners are."""
-        rows = [
-            ("origin", in_words(self.origin)),
-            ("lengths of the directions", in_words(np.linalg.norm(self.basis.reshape(len(self.basis), -1), axis=1))),
-            *((f"along direction {k}", f"from {a:.4g} to {b:.4g}")
-              for k, (a, b) in enumerate(zip(self.domain.min(0), self.domain.max(0), strict=True))),
-            ("marked points", str(len(self.anchors))),
-        ]  # fmt: skip
-        return f"{self!r}\n{table(rows)}"
 
     @property
     def dimension(self) -> int:
@@ -111,16 +96,11 @@ class Slice(Shown):
     @cached_property
     def hull(self) -> Hull:
         """The facets of a domain of three or more dimensions, with the corners that lie on each."""
-        if self.dimension < 3:
-            raise InputError(f"the hull is for domains of 3 and more dimensions, got {self.dimension}.")
         return hull(self.domain)
 
     def inputs(self, points: Any) -> np.ndarray:
         """Network inputs `[N, *input_shape]` at slice coordinates `points` `[N, d]`."""
-        points = as_float64_array(points, "points")
-        if points.ndim != 2 or points.shape[1] != self.dimension:
-            raise InputError(f"points must have shape (N, {self.dimension}), got {points.shape}.")
-        return placed(self, points)
+        return placed(self, as_points(points, self.dimension))
 
     def coordinates(self, x: Any) -> np.ndarray:
         """Slice coordinates `[N, d]` of the points of the slice's plane nearest to inputs `x` `[N, *input_shape]`."""
@@ -143,17 +123,15 @@ class Slice(Shown):
             shape: "box" ("square"): a box of equal sides about the points; "simplex" ("triangle"): what they span.
         """
         check_choice(shape, "shape", ("box", "simplex", "square", "triangle"))
-        dimension = len(points) - 1
+        dimension, names = len(points) - 1, ", ".join(f"p{i}" for i in range(len(points)))
         if not 1 <= dimension <= MOST_DIMENSIONS:
             raise InputError(f"through takes 2 to {MOST_DIMENSIONS + 1} points, got {len(points)}.")
         given = [_as_coordinates(p, f"p{i}") for i, p in enumerate(points)]
         if len({p.shape for p in given}) > 1:
-            names = ", ".join(f"p{i}" for i in range(len(given)))
             raise InputError(f"{names} must have one shape, got {', '.join(str(p.shape) for p in given)}.")
         _check_pad(pad)
         origin = sum(given[1:], given[0]) / float(len(given))
         edges = np.stack([(p - given[0]).reshape(-1) for p in given[1:]])
-        names = ", ".join(f"p{i}" for i in range(len(given)))
         where = {1: "be different", 2: "not lie on one line"}.get(dimension, "not lie in a flat of fewer dimensions")
         basis = _orthonormal(edges, f"{names} must {where}")
         t = np.stack([basis @ (p - origin).reshape(-1) for p in given])
@@ -162,7 +140,7 @@ class Slice(Shown):
         else:
             low, high = t.min(0), t.max(0)
             half = 0.5 * float((high - low).max()) * (1.0 + 2.0 * pad)
-            domain = (low + high) / 2.0 + half * _unit_corners(dimension)
+            domain = (low + high) / 2.0 + half * unit_box(dimension)
         if dimension == 1:
             domain = np.sort(domain, axis=0)
         elif dimension == 2 and _signed_area(domain) < 0:
@@ -184,12 +162,7 @@ class Slice(Shown):
 
     @classmethod
     def box(
-        cls,
-        center: Any,
-        directions: Any = None,
-        half_width: float = 1.0,
-        *,
-        generator: torch.Generator | None = None,
+        cls, center: Any, directions: Any = None, half_width: float = 1.0, *, generator: torch.Generator | None = None
     ) -> Slice:
         """A box (segment, square, cube...) of the given half width about a point.
 
@@ -205,10 +178,7 @@ class Slice(Shown):
         if directions is None or isinstance(directions, (int, np.integer)):
             count = 2 if directions is None else check_whole(directions, "directions", most=MOST_DIMENSIONS)
             if center.size < count:
-                raise InputError(
-                    f"a {count}-D slice needs inputs of at least {count} numbers, got {center.size}; "
-                    "give directions for a slice of fewer dimensions."
-                )
+                raise InputError(f"a {count}-D slice needs inputs of at least {count} numbers, got {center.size}.")
             directions = torch.randn(count, center.size, generator=generator, dtype=torch.float64)
         flat = as_float64_array(directions, "directions")
         if flat.size and flat.ndim:
@@ -217,8 +187,7 @@ class Slice(Shown):
             expected = f"(d, {', '.join(map(str, center.shape))}) with 1 to {MOST_DIMENSIONS} directions"
             raise InputError(f"directions must have shape {expected}, got {np.shape(directions)}.")
         basis = _orthonormal(flat, "directions must be linearly independent").reshape(-1, *center.shape)
-        domain = half_width * _unit_corners(len(basis))
-        return cls(center, basis, domain, np.zeros((1, len(basis))))
+        return cls(center, basis, half_width * unit_box(len(basis)), np.zeros((1, len(basis))))
 
     @classmethod
     def axes(cls, center: Any, axes: int | Sequence[int], low: Any, high: Any) -> Slice:
@@ -227,8 +196,7 @@ class Slice(Shown):
         Args:
             center: A network input; the coordinates not in `axes` stay at its values.
             axes: One or more indices into the flattened input.
-            low: Lower ends, one number or one per axis.
-            high: Upper ends, one number or one per axis.
+            low, high: Ends, one number or one per axis.
         """
         center = _as_coordinates(center, "center")
         given = np.atleast_1d(np.array(axes, dtype=object))
@@ -246,11 +214,11 @@ class Slice(Shown):
         origin.reshape(-1)[indices] = 0.0
         basis = np.zeros((len(indices), center.size))
         basis[np.arange(len(indices)), indices] = 1.0
-        domain = np.stack([lows, highs])
+        corners = unit_box(len(indices))
         if len(indices) == 2:
-            domain = lows + (_UNIT_SQUARE + 1.0) / 2.0 * (highs - lows)
-        elif len(indices) > 2:
-            domain = np.where(unit_box(len(indices)) > 0, highs, lows)
+            domain = lows + (corners + 1.0) / 2.0 * (highs - lows)
+        else:
+            domain = np.where(corners > 0, highs, lows)
         inside = (anchor >= lows).all() and (anchor <= highs).all()
         return cls(origin, basis.reshape(-1, *center.shape), domain, anchor[None] if inside else np.zeros((0, 0)))
 
@@ -259,14 +227,6 @@ def placed(view: Slice, points: np.ndarray) -> np.ndarray:
     """`Slice.inputs` of points that need no checking."""
     flat = view.origin.reshape(-1) + points @ view.basis.reshape(view.dimension, -1)
     return flat.reshape(len(points), *view.input_shape)
-
-
-_UNIT_SQUARE = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
-
-
-def _unit_corners(dimension: int) -> np.ndarray:
-    """`[2^d, d]` the corners of [-1, 1]^d, in the order that a domain lists them."""
-    return _UNIT_SQUARE if dimension == 2 else unit_box(dimension)
 
 
 def _check_pad(pad: float) -> None:
@@ -318,31 +278,25 @@ def _orthonormal(rows: np.ndarray, refusal: str) -> np.ndarray:
 def _checked_domain(domain: np.ndarray, dimension: int) -> np.ndarray:
     """The domain of a slice of that dimension, or an error that says what it should be."""
     if dimension == 1:
-        return _checked_interval(domain)
-    if dimension == 2:
-        return _checked_polygon(domain)
+        if domain.size != 2 or not domain.reshape(-1)[0] < domain.reshape(-1)[1]:
+            raise InputError(
+                f"domain of a 1-D slice must be two numbers, left < right, got {domain.reshape(-1)[:4].tolist()} of "
+                f"shape {domain.shape}."
+            )
+        return domain.reshape(2, 1)
     if domain.ndim != 2 or domain.shape[1] != dimension or len(domain) <= dimension:
         raise InputError(
-            f"domain of a {dimension}-D slice must be at least {dimension + 1} points of shape (n, {dimension}), "
-            f"got {domain.shape}."
+            f"domain of a {dimension}-D slice must be at least {dimension + 1} "
+            f"{'corners' if dimension == 2 else 'points'} of shape (n, {dimension}), got {domain.shape}."
         )
-    return domain[hull(domain).corners]
-
-
-def _checked_interval(domain: np.ndarray) -> np.ndarray:
-    if domain.size != 2:
-        raise InputError(f"domain of a 1-D slice must be two numbers (left, right), got shape {domain.shape}.")
-    domain = domain.reshape(2, 1)
-    if not domain[0, 0] < domain[1, 0]:
-        raise InputError(f"domain of a 1-D slice must have left < right, got {domain[:, 0].tolist()}.")
+    if dimension > 2:
+        return domain[hull(domain).corners]
+    _check_polygon(domain)
     return domain
 
 
-def _checked_polygon(domain: np.ndarray) -> np.ndarray:
-    """The polygon, refused unless it is convex, counter-clockwise and of positive area."""
-    if domain.ndim != 2 or domain.shape[1] != 2 or len(domain) < 3:
-        raise InputError(f"domain of a 2-D slice must be at least 3 corners of shape (n, 2), got {domain.shape}.")
-    check_finite(domain, "domain")
+def _check_polygon(domain: np.ndarray) -> None:
+    """Refuse a polygon that is not convex, counter-clockwise and of positive area."""
     edges = np.roll(domain, -1, 0) - domain
     following = np.roll(edges, -1, 0)
     turns = edges[:, 0] * following[:, 1] - edges[:, 1] * following[:, 0]
@@ -358,7 +312,6 @@ def _checked_polygon(domain: np.ndarray) -> np.ndarray:
     if (turns < -1e-12 * lengths * np.roll(lengths, -1)).any() or abs(turning - 2 * np.pi) > 1e-6:
         worst = (int(np.argmin(turns)) + 1) % len(domain)
         raise InputError(f"domain must be convex; it bends inwards (or crosses itself) at corner {worst}.")
-    return domain
 
 
 def _signed_area(polygon: np.ndarray) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Literal
 
@@ -60,24 +60,19 @@ def tessellate(
     On each tile every value in the network is affine, so its values at the tile's corners are all there is to
     know: the corners go through the real torch ops in float64, and each non-linearity cuts the tiles along its
     units' folds. Exact up to float64 rounding and `rtol`. With plain rows no bit depends on `threads`, `chunk_bytes`
-    or limits. With a tolerance above rounding, as by default, the tiles, their order and their labels do not depend on
-    `rows` either; at `rtol=0` rounding decides what is zero, and each kind of rows is rounded in its own way. The model
-    is not changed.
+    or limits. The model is not changed.
 
     Args:
         model: A torch module (in eval mode if it has batch norm or dropout), or the result of `trace` or `load`.
         view: Where: a line, plane or space of the input space, with its domain.
-        tolerance: For smooth networks (GELU, SiLU, tanh, softplus, ELU, ... in any MLP, convolutional or residual
-            network): tile one that differs from it by at most this much, absolutely, in any output on the slice. Each
-            smooth activation is replaced by an interpolant with knots for equal error; the tiling is exact for that
-            network, and `Tiling.approximation` has the proven `bound` and the measured `deviation`. Where the bound is
-            over a hundred times too large, knots are refined by what is measured, and `basis` says so. None: smooth
-            networks are refused.
+        tolerance: For smooth networks (GELU, SiLU, tanh, softplus, ELU, ...): tile one that differs from it by at most
+            this much, absolutely, in any output on the slice, with interpolants for activations. The tiling is exact
+            for that network; `Tiling.approximation` has the proven `bound` and the measured `deviation`, which decides
+            where the bound is hopeless (`basis` says so). None: smooth networks are refused.
         rtol: A pre-activation is zero if it is below rtol times the sum of the absolute terms it is made of.
-        max_tiles: Stop with `LimitReached` once so many tiles are finished and there are more (counted before walls
-            between losers of a max-pool are taken out).
-        time_limit: Stop with `LimitReached` after this many seconds, or a tenth more, with tiles in any case: the
-            network is read, kernels are loaded and the first few tiles are finished, however long that takes.
+        max_tiles: Stop with `LimitReached` once so many tiles are finished and there are more.
+        time_limit: Stop with `LimitReached` after this many seconds, or a tenth more, with the first few tiles in any
+            case.
         progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
             bar at once; False: nothing; or a function of (share of the domain finished, tiles so far).
         threads: How many threads cut tiles; all cores by default. With workers, those of each process; one by default.
@@ -85,16 +80,13 @@ def tessellate(
         rows: How values are carried: "plain", one row per vertex; "factored", all rows of a chunk as combinations of a
             few, which pays where many layers are wide; "auto" chooses by the sizes of network and slice: engine page.
         workers: Share the work between so many processes (by joblib, whose `parallel_config` may send it to dask or
-            ray): the domain is split into parts, each is tiled on its own and the seams are taken out again.
-            The same tiles and walls, in another order. A process costs some 5 CPU seconds before it cuts (importing
-            torch, reading the network): two are worth it from about 10 seconds of work on. With 1 the parts are tiled
-            here, one after the other.
+            ray): parts of the domain are tiled on their own and the seams taken out again. The same tiles and walls, in
+            another order. Worth it from about 10 seconds of work on; with 1 the parts are tiled here, one by one.
         folder: With workers, where finished parts are kept: the same call, made again, goes on from there, whatever
-            ended the first one; by another number of workers too, in the parts that the first one split it into.
+            ended the first one.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
-            are written as their parts are finished; memory holds a table of the vertices, and pages of the files that
-            are being read, which the system may take back (ten million tiles: some 1.2 GB). A max-pool and
-            workers need the whole once more, to take out walls that are none. The file is whole or not there at all.
+            are written as their parts are finished (ten million tiles: some 1.2 GB of memory). A max-pool and workers
+            need the whole once more. The file is whole or not there at all.
         output: Which tensor is meant where a module returns several: its index or its name (see `trace`).
 
     Raises:
@@ -102,8 +94,7 @@ def tessellate(
         InputError: An argument is not what is accepted, or no weight connects the network's output to its input.
         UnsupportedModelError: The model is not piecewise affine; all offending layers are named.
 
-    Cost: about one to forty microseconds per tile (see the benchmarks), memory bounded by the result plus a few
-    chunks.
+    Cost: about one to forty microseconds per tile, memory bounded by the result plus a few chunks.
 
     Example:
         >>> import torch, splinescope as ss
@@ -154,17 +145,16 @@ def tile(
 
     `keep` makes, from the plan, what says before every fold which tiles are wanted: the others are left out.
     """
-    with ExitStack() as stack:
-        if out is not None:
-            stack.enter_context(_words_for_a_full_disk(out))
-        spool = None
-        if out is not None:
-            place = stack.enter_context(temporary_folder(out))
-            spool = stack.enter_context(closing(Spool(place, view.domain)))
-        tiling, stopped = _tile(network, program, view, options, keep, spool)
-        if out is not None and stopped is None:
-            tiling = _stored(tiling, out)
-    return tiling, stopped
+    if out is None:
+        return _tile(network, program, view, options, keep, None)
+    try:
+        with temporary_folder(out) as place, closing(Spool(place, view.domain)) as spool:
+            tiling, stopped = _tile(network, program, view, options, keep, spool)
+            return (tiling, stopped) if stopped is not None else (_stored(tiling, out), None)
+    except NotWrittenError:
+        raise
+    except OSError as error:
+        raise NotWrittenError(f"{os.fspath(out)} was not written, nothing is left of it: {error}.") from error
 
 
 def _tile(
@@ -225,16 +215,6 @@ def tiled_lines(
     return [
         _tiling_of(network, program, view, options.rtol, mesh, True) for view, mesh in zip(views, meshes, strict=True)
     ]
-
-
-@contextmanager
-def _words_for_a_full_disk(out: str | os.PathLike[str]) -> Iterator[None]:
-    try:
-        yield
-    except NotWrittenError:
-        raise
-    except OSError as error:
-        raise NotWrittenError(f"{os.fspath(out)} was not written, nothing is left of it: {error}.") from error
 
 
 def _stored(tiling: Tiling, out: str | os.PathLike[str]) -> Tiling:

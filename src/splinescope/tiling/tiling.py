@@ -17,14 +17,13 @@ from ..support.drawing import drawing
 from ..support.errors import InputError
 from .cells.polygons import Cells, Walls
 from .cells.polytopes import Facets, Polytopes
+from .cells.solids import measured
 from .files.storage import save_tiling
 from .measures.check import Report, check_tiling
 from .methods import Measures
 from .slice import Slice
 
 if TYPE_CHECKING:
-    from anywidget import AnyWidget
-    from geopandas import GeoDataFrame
     from matplotlib.axes import Axes
 
     from ..network import SplineNetwork
@@ -45,15 +44,13 @@ class Tiling(Measures):
         values: `[V, C]` network outputs at the vertices, flattened; None if the output has over 64 numbers.
         sites: The network's sites in execution order; `Walls.sites` points into it.
         rtol: A pre-activation below rtol times the sum of the absolute terms it is made of counts as zero.
-            Near-degenerate counts (duplicated neurons, folds through one point) depend on it.
         ending: Non-linearity after the last affine step that the tiling leaves out (e.g. "softmax"), or None.
         fingerprint: Hash of the network's structure and parameters.
         complete: False for what was found before a limit stopped the work: tiles are missing then.
         frozen: The float64 program that was tiled, its constants included: whatever becomes of the model, this tiling
             speaks of the network as it was. None if it came from a file that was opened without its network.
         network: The network itself, which goes on following its model.
-        approximation: Of a tiling made within a tolerance: how far it is from the smooth network, and the knot of each
-            cut; None for an exact one.
+        approximation: Of a tiling made within a tolerance: how far it is from the smooth network; None if exact.
     """
 
     view: Slice
@@ -106,12 +103,11 @@ class Tiling(Measures):
 
     def _repr_html_(self) -> str:
         """For notebooks: what costs next to nothing to tell, and a small picture of a plane with few tiles."""
-        thumbnail = drawing("thumbnail.thumbnail")
         rows = [("slice", repr(self.view)), ("ending left out", self.ending or "none")]
-        around = ", widget() lets you look around" if self.dimension in (2, 3) else ""
+        around = ", to_html() lets you look around" if self.dimension in (2, 3) else ""
         note = f"summary() tells more, plot() draws it{around}."
         head = f"<b>{escape(repr(self))}</b> <i>({self.certainty})</i>"
-        return box(head, f"{table(rows)}\n{note}", thumbnail(self))
+        return box(head, f"{table(rows)}\n{note}", drawing("thumbnail.thumbnail")(self))
 
     @property
     def count(self) -> int:
@@ -147,9 +143,9 @@ class Tiling(Measures):
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Volumes `[K]` and centres of mass `[K, d]` of tiles of three and more dimensions."""
-        if not isinstance(self.tiles, Polytopes):
-            raise InputError(f"moments are of tiles in 3-D and beyond, got a {self.dimension}-D tiling: see `areas`.")
-        return self.tiles.moments(self.vertices)
+        assert isinstance(self.tiles, Polytopes)
+        volumes, middles, *_ = measured(self.tiles.lists, self.vertices)
+        return volumes, middles
 
     def tile(self, index: int) -> np.ndarray:
         """`[n, d]` corners of one tile in slice coordinates."""
@@ -161,10 +157,6 @@ class Tiling(Measures):
         Checked: vertices - edges + tiles = 1; every signed area is positive; areas sum to the domain; every wall
         has two sides or is on the domain's boundary; the map is affine on every tile; activation patterns differ
         between tiles (the last two need the network, or its outputs).
-
-        Example:
-            >>> tiling.check().ok    # doctest: +SKIP
-            True
         """
         return check_tiling(self)
 
@@ -177,32 +169,12 @@ class Tiling(Measures):
             )
         return self.frozen
 
-    def require_network(self, what: str) -> SplineNetwork:
-        """The network the tiling came from, for what needs its module; refused if that has changed since."""
-        self.program(what)
-        if self.network is None or self.network.fingerprint() != self.fingerprint:
-            raise InputError(
-                f"the model itself is needed for {what} as it was when it was tiled, but its parameters have changed "
-                "since: tile it again, or keep a copy of the model."
-            )
-        return self.network
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tiling as one safetensors file, by atomic replacement; `load_tiling` reads it back.
 
         The network itself is not stored, only its fingerprint. The layout is in `splinescope.tiling.files.storage`.
         """
         save_tiling(self, path)
-
-    def to_geopandas(self) -> GeoDataFrame:
-        """The tiles as a GeoDataFrame (extra "geo"): polygons in slice coordinates (1-D: segments on y = 0).
-
-        Columns: the quantities of `quantity` that this tiling can give, "value" for every stored output (`value_0`,
-        `value_1`, ...).
-        """
-        from .files.geometries import to_geopandas
-
-        return to_geopandas(self)
 
     def to_html(
         self,
@@ -216,51 +188,29 @@ class Tiling(Measures):
     ) -> None:
         """Write one self-contained page to explore, of a 2-D or a 3-D tiling; it opens without a network connection.
 
-        On a plane every tile is in the file (some 60 to 100 bytes each); those below two pixels are drawn together as
-        the mean of their colours, and one by one as the reader zooms in. Of over two million tiles, more than
-        browsers hold, those are sent that reach furthest, and of the others the largest in each cell of a raster of
-        1,024 along the longer side, whose colour fills the gaps; the page says how much it shows. To see every tile,
-        tile a smaller window.
-
-        In space there is a plane to cut with, whose section is computed from the cells as it is dragged; cells can be
-        pulled apart; the decision boundary and a level set are translucent. The file has some 150 bytes a cell. Of over
-        400,000 cells the largest are sent, and the page says which share of the volume they are.
+        On a plane every tile is in the file (some 60 to 100 bytes each), of over two million those that reach furthest
+        and the largest in each cell of a raster. In space (some 150 bytes a cell) there are a plane to cut with, cells
+        to pull apart and the decision boundary, of at most the 400,000 largest cells. The page says how much it shows.
 
         Args:
             path: The file, written by atomic replacement.
             title: Heading of the page; by default the name of the model's class.
-            color: What tiles are coloured by at first, as in `plot`; the others can be chosen on the page, but for
-                "active" beyond 20,000 tiles, which runs the network on each of them and is only there if named here.
+            color: What tiles are coloured by at first, as in `plot`; the others can be chosen on the page ("active"
+                beyond 20,000 tiles only if named here: it runs the network on each of them).
             x: `[N, ...]` inputs to mark; by default the points that the slice was laid through.
             y: `[N]` classes of the points, for their colours.
-            max_tiles: The most tiles that the file has, for a smaller one; chosen as above, the raster as coarse as it
-                must be.
+            max_tiles: The most tiles that the file has, for a smaller one.
         """
-        write_page = drawing("page.write_page")
-        write_page(self, path, title=title, color=color, x=x, y=y, max_tiles=max_tiles)
-
-    def widget(self, *, color: str | None = None) -> AnyWidget:
-        """The page of `to_html` as a widget (extra "widget"): Jupyter, Colab, VS Code, marimo.
-
-        Args:
-            color: What tiles are coloured by at first.
-        """
-        tiling_widget = drawing("widget.tiling_widget")
-        return tiling_widget(self, color=color)
+        drawing("page.write_page")(self, path, title=title, color=color, x=x, y=y, max_tiles=max_tiles)
 
     def plot(self, color: str | None = "slope", ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the tiles (extra "plot"); `options` are those of `splinescope.plot.plot_tiles`.
 
         A 1-D tiling is drawn as the graph of its function, with the options of `splinescope.plot.plot_graph`; a 3-D one
         as cells, with those of `splinescope.plot.plot_cells`.
-
-        Example:
-            >>> ax = tiling.plot(color="slope")    # doctest: +SKIP
         """
-        plot_cells = drawing("solid.plot_cells")
-        plot_graph = drawing("tiling.plot_graph")
-        plot_tiles = drawing("tiling.plot_tiles")
         if self.dimension > 2:
+            plot_cells = drawing("solid.plot_cells")
             known = inspect.signature(plot_cells).parameters.keys() - {"tiling", "color", "ax"}
             if odd := sorted(options.keys() - known):
                 raise InputError(
@@ -270,10 +220,10 @@ class Tiling(Measures):
             return plot_cells(self, color or "slope", ax, **options)
         if self.dimension == 1:
             given = options if color in (None, "slope") else {"color": color, **options}
-            if odd := sorted(given.keys() - {"outputs", "boundary"}):
+            if odd := sorted(given.keys() - {"boundary"}):
                 raise InputError(
-                    "a 1-D tiling is drawn as the graph of its function: plot takes ax, outputs and boundary, "
+                    "a 1-D tiling is drawn as the graph of its function: plot takes ax and boundary, "
                     f"got {', '.join(odd)}."
                 )
-            return plot_graph(self, ax=ax, **options)
-        return plot_tiles(self, color=color, ax=ax, **options)
+            return drawing("tiling.plot_graph")(self, ax=ax, **options)
+        return drawing("tiling.plot_tiles")(self, color=color, ax=ax, **options)

@@ -18,6 +18,7 @@ from ..network.ranges import Reach, reach
 from ..support.checks import check_positive
 from ..support.errors import SplinescopeError, UnsupportedModelError
 from .approximation import Approximation
+from .measures.differentiate import blocks
 from .measures.maps import inner_points
 from .slice import Slice
 from .tiling import Tiling
@@ -101,9 +102,8 @@ def planned_errors(
 ) -> tuple[dict[str, float], bool]:
     """(how far each interpolant may be from its activation, whether the bound then proves the tolerance).
 
-    To first order the bound is sum_l G_l eps_l, and a site of n_l elements costs n_l eps_l^(-1/2): least cost at
-    eps_l ~ (n_l / G_l)^(2/3). Where that takes over `_HOPELESS` times the knots that do as far as one can measure, they
-    are planned by what is measured instead.
+    To first order the bound is sum_l G_l eps_l, and a site of n_l elements costs n_l eps_l^(-1/2) knots: least cost at
+    eps_l ~ (n_l / G_l)^(2/3). Where it takes over `_HOPELESS` times the knots that measuring asks for, those are used.
     """
     tiny = 1e-9 * tolerance
     base = dict.fromkeys(curves, 0.0)
@@ -127,16 +127,16 @@ def planned_errors(
         raise UnsupportedModelError("the values of this network on the slice have no finite bound: take a smaller one.")
     coarse = measured_errors(program, curves, corners, tolerance)
     follows = all(curve.jump <= errors[name] / 2 for name, curve in curves.items())
-    if follows and knots_needed(errors, sizes) <= _HOPELESS * knots_needed(coarse, sizes):
-        return errors, True
-    return coarse, False
+    fine_knots, coarse_knots = (sum(size * each[n] ** -0.5 for n, size in sizes.items()) for each in (errors, coarse))
+    return (errors, True) if follows and fine_knots <= _HOPELESS * coarse_knots else (coarse, False)
 
 
 def measured_errors(
     program: Program, curves: Mapping[str, Curve], corners: Tensor, tolerance: float
 ) -> dict[str, float]:
     """One error for all interpolants with which the network is seen to stay within half the tolerance."""
-    points = random_points(corners, _PROBES)
+    weights = torch.from_numpy(np.random.default_rng(1).dirichlet(np.ones(len(corners)), size=_PROBES))
+    points = torch.einsum("nc,c...->n...", weights, corners)
     error = tolerance
     jumps = {curve.jump: curve.name for curve in curves.values() if curve.jump}
     while not jumps or error >= max(jumps) / 10:
@@ -150,11 +150,6 @@ def measured_errors(
         f"{jumps[max(jumps)]} as torch computes it jumps by {max(jumps):.1e} at its threshold: no knots keep a "
         f"continuous network within {tolerance:g} of it. Ask for a larger tolerance, or raise the threshold."
     )
-
-
-def knots_needed(errors: Mapping[str, float], sizes: Mapping[str, int]) -> float:
-    """Sum of n_l eps_l^(-1/2): what the knots of all sites grow with."""
-    return sum(size * errors[name] ** -0.5 for name, size in sizes.items())
 
 
 def interpolants(
@@ -180,9 +175,7 @@ def interpolated(program: Program, pieces: Mapping[str, Interpolant], ranges: Ma
 
 
 def _step(step: Smooth, piece: Interpolant, seen: Reach) -> Affine | Fold:
-    """The interpolant as a fold at the knots that each unit can reach, and at no others wherever it is asked: the
-    engine reads a fold's slopes far from the slice.
-    """
+    """The interpolant as a fold at the knots that each unit can reach: the engine reads slopes far from the slice."""
     slack = 1e-9 * (1 + np.abs(piece.knots))
     crossed = (piece.knots > seen.low[:, None] - slack) & (piece.knots < seen.high[:, None] + slack)
     number, elements = crossed.T.nonzero()
@@ -223,10 +216,9 @@ def knots_of(program: Program, pieces: Mapping[str, Interpolant]) -> tuple[np.nd
 
 
 def measured(real: Program, near: Program, tiling: Tiling, points: int = 20_000) -> float:
-    """Largest difference of two networks, at random points of a slice and at vertices and in the middle of tiles.
+    """Largest difference of two networks: at random points, at (some) vertices and in the middle of (some) tiles.
 
-    Interpolants touch their curves at knots, where vertices are, and are farthest between: in the middle of tiles. Of
-    many vertices and tiles a random choice is taken.
+    Interpolants touch their curves at knots, where vertices are, and are farthest between: in the middle of tiles.
     """
     generator = np.random.default_rng(0)
 
@@ -238,8 +230,8 @@ def measured(real: Program, near: Program, tiling: Tiling, points: int = 20_000)
     chosen = tiling.vertices[some(len(tiling.vertices))]
     middles = inner_points(tiling, some(tiling.count))
     places = np.concatenate([chosen, middles, inside])
-    parts = range(0, len(places), rows := _rows_at_once(real))
-    return max(_difference(real, near, torch.from_numpy(view.inputs(places[i : i + rows]))) for i in parts)
+    parts = blocks(len(places), _rows_at_once(real))
+    return max(_difference(real, near, torch.from_numpy(view.inputs(places[part]))) for part in parts)
 
 
 def _difference(real: Program, near: Program, x: Tensor) -> float:
@@ -252,9 +244,3 @@ def _rows_at_once(program: Program) -> int:
     """So many points that a value of all of them takes few MB."""
     widest = max(math.prod(step.site.shape) for step in program.steps if isinstance(step, Smooth))
     return max(1, _NUMBERS // max(widest, math.prod(program.input_shape)))
-
-
-def random_points(corners: Tensor, count: int) -> Tensor:
-    """Random points of the hull of the corners."""
-    weights = torch.from_numpy(np.random.default_rng(1).dirichlet(np.ones(len(corners)), size=count))
-    return torch.einsum("nc,c...->n...", weights, corners)

@@ -10,13 +10,15 @@ import torch
 from torch import nn
 
 from ..network import trace
+from ..support.compile import notice
 from ..support.progress import Progress, telling
+from .cells.hull import unit_box
 from .slice import Slice
 from .tessellate import tessellate
 
 
 def warm_up(progress: Progress | bool | None = None) -> None:
-    """Compile the kernels that lines, planes and solids are tiled and checked with, max-pools among them.
+    """Compile the kernels that lines, planes and solids are tiled, checked and searched with, max-pools among them.
 
     Small tilings do it; what is compiled already is loaded. Randomness of the caller is left as it was.
     """
@@ -28,19 +30,20 @@ def warm_up(progress: Progress | bool | None = None) -> None:
     example = torch.zeros(1, 1, 4, 4, dtype=torch.float64)
     networks = {"": trace(plain, example), "max-pool, ": trace(pooled, example)}
     views = {
-        name: Slice(np.zeros((1, 4, 4)), random.standard_normal((dimension, 1, 4, 4)), corners)
-        for dimension, (name, corners) in enumerate(
-            {
-                "lines": np.array([[-1.0], [1.0]]),
-                "planes": np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]),
-                "solids": np.array(list(product((-1.0, 1.0), repeat=3))),
-            }.items(),
-            start=1,
-        )
+        name: Slice(np.zeros((1, 4, 4)), random.standard_normal((dimension, 1, 4, 4)), unit_box(dimension))
+        for dimension, name in enumerate(("lines", "planes", "solids"), start=1)
     }
     both: tuple[Literal["plain", "factored"], ...] = ("plain", "factored")
     todo = list(product(views.items(), networks.items(), both))
-    with telling(progress, "compiling kernels") as tell:
-        for i, ((place, view), (kind, network), rows) in enumerate(todo):
-            tell(i / len(todo), f"{kind}{place}, {rows} rows")
-            tessellate(network, view, rows=rows, progress=False).check()
+    notice.quiet = True
+    try:
+        with telling(progress, "compiling kernels") as tell:
+            for i, ((place, view), (kind, network), rows) in enumerate(todo):
+                tell(i / len(todo), f"{kind}{place}, {rows} rows")
+                tiling = tessellate(network, view, rows=rows, progress=False)
+                tiling.check()
+                tiling.slopes()
+                tiling.locate(tiling.vertices[:1])
+                tiling.decision_boundary()
+    finally:
+        notice.quiet = False

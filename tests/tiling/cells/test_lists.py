@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 
 from splinescope.tiling.cells import lists
 from splinescope.tiling.cells.lists import CornerLists
@@ -41,12 +40,11 @@ def test_no_lists_at_all_are_no_special_case() -> None:
     assert nothing.fans()[0].shape == (0, 3)
 
 
-@pytest.mark.parametrize("apex", [None, "last"])
-def test_fans_fill_their_polygons(apex: str | None) -> None:
+def test_fans_fill_their_polygons() -> None:
     angles = np.sort(np.random.default_rng(0).random((2, 6)), 1) * 2 * np.pi
     points = np.concatenate([np.stack([np.cos(a), np.sin(a)], 1)[:n] for a, n in zip(angles, (6, 4), strict=True)])
     cells = CornerLists(np.array([0, 6, 10]), np.arange(10))
-    triangles, owner = cells.fans(None if apex is None else np.array([5, 9]))
+    triangles, owner = cells.fans()
     assert owner.tolist() == [0, 0, 0, 0, 1, 1]
     a, b, c = points[triangles].swapaxes(0, 1)
     u, v = b - a, c - a

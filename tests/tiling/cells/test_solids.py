@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope.tiling.cells.faces import face_counts
+from splinescope.tiling.measures.check import face_counts
+from splinescope.tiling.measures.differentiate import cuts
 
 from .cell_reference import reference_cells
 
@@ -31,11 +32,8 @@ def cube(dimension: int, half: float) -> ss.Slice:
 
 KNOWN = {
     (2, 20, 20, 20, 1): (3.0, 1109, 1171),
-    (3, 8, 8, 1): (1.0, 107, 193),
-    (3, 16, 16, 1): (1.0, 1276, 1663),
     (3, 16, 16, 16, 1): (1.0, 1373, 1812),
     (3, 20, 20, 20, 1): (3.0, 18259, 20186),
-    (4, 10, 10, 1): (1.0, 555, 1395),
     (4, 16, 16, 1): (1.0, 6658, 10435),
     (5, 8, 8, 1): (1.0, 634, 2732),
 }
@@ -124,12 +122,6 @@ class Residual(nn.Module):
         return self.leave(x + torch.relu(self.block(x)))
 
 
-def _batch_norm() -> nn.Module:
-    net = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 5), nn.ReLU(), nn.Linear(5, 3))
-    net(torch.randn(64, 3))
-    return net.eval()
-
-
 def _image_space(d: int) -> ss.Slice:
     return ss.Slice.box(np.zeros((1, 6, 6)), d, 2.0, generator=torch.Generator().manual_seed(1))
 
@@ -140,7 +132,6 @@ STRUCTURED: dict[str, tuple[Callable[[], nn.Module], ss.Slice]] = {
         cube(3, 2),
     ),
     "residual": (Residual, cube(3, 2.0)),
-    "batch norm": (_batch_norm, cube(3, 2.0)),
     "convolution": (
         lambda: nn.Sequential(
             nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 4), nn.ReLU(), nn.Linear(4, 3)
@@ -201,26 +192,6 @@ def test_the_map_of_a_located_tile_is_the_network_there(name: str) -> None:
     assert (tiling.locate(tiling.view.domain.max(0) + np.eye(tiling.dimension)) == -1).all()
 
 
-def test_patterns_of_sample_points_are_those_of_their_tiles() -> None:
-    tiling = structured("convolution")
-    points = inside(tiling.view, 4000)
-    program = tiling.program("patterns")
-
-    def patterns(t: np.ndarray) -> np.ndarray:
-        x = torch.from_numpy(tiling.view.inputs(t))
-        return np.concatenate([np.asarray(p) for p in program.patterns(x)], 1)
-
-    assert np.array_equal(patterns(points), patterns(tiling.centroids())[tiling.locate(points)])
-
-
-def test_volumes_are_shares_of_random_points() -> None:
-    tiling = structured("plain")
-    points = np.random.default_rng(2).uniform(-2, 2, (20000, 3))
-    shares = np.bincount(tiling.locate(points), minlength=tiling.count) / len(points)
-    expected = tiling.areas / tiling.view.size
-    assert np.abs(shares - expected).max() < 5 * np.sqrt(expected.max() / len(points))
-
-
 def test_walls_know_their_tiles_units_and_areas() -> None:
     tiling = structured("plain")
     walls = tiling.walls
@@ -229,19 +200,14 @@ def test_walls_know_their_tiles_units_and_areas() -> None:
     assert sizes[outer].sum() == pytest.approx(6 * 16.0)  # the cube's surface
     assert ((walls.tiles >= 0).all(1) == ~outer).all()
     program = tiling.program("cuts")
-    z = np.concatenate([c.detach().numpy() for c in _cuts(program, tiling.view.inputs(walls.centers))], 1)
+    x = torch.from_numpy(tiling.view.inputs(walls.centers))
+    z = np.concatenate([c.detach().numpy() for _, c in cuts(program, x)], 1)
     assert np.abs(z[np.flatnonzero(~outer), walls.cuts[~outer]]).max() < 1e-12
     closed = np.zeros((tiling.count, 3))  # the outward areas of a closed surface sum to zero
     np.add.at(closed, walls.tiles[:, 0], walls.vectors)
     np.add.at(closed, walls.tiles[~outer, 1], -walls.vectors[~outer])
     assert np.abs(closed).max() < 1e-12
     assert tiling.folds().lengths.sum() == pytest.approx(sizes[~outer].sum())
-
-
-def _cuts(program, x: np.ndarray):  # type: ignore[no-untyped-def]
-    from splinescope.tiling.measures.differentiate import cuts
-
-    return [c for _, c in cuts(program, torch.from_numpy(x))]
 
 
 def test_facets_of_a_cube_are_counted_in_every_dimension() -> None:
@@ -277,17 +243,12 @@ def test_more_facets_than_a_word_holds() -> None:
     assert tiling.check().ok
 
 
-def test_counts_by_depth_pieces_and_the_dual_graph() -> None:
+def test_counts_by_depth_grow() -> None:
     tiling = structured("plain")
     counts = tiling.counts_by_depth()
     assert counts[2] == tiling.count
-    first = nn.Sequential(*list(STRUCTURED["plain"][0]())[:1])
     assert counts[0] == 1 < counts[1] < counts[2]
-    assert first[0].out_features == 8
     assert counts[1] <= ss.tiling.zaslavsky(8, 3)
-    assert tiling.pieces().count <= tiling.count
-    graph = tiling.dual_graph()
-    assert len(graph.edges) == ((tiling.walls.tiles >= 0).all(1)).sum()
 
 
 def test_a_saved_solid_comes_back(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -323,14 +284,8 @@ def test_a_solid_without_its_facets_is_refused(tmp_path) -> None:  # type: ignor
     ("make", "message"),
     [
         (lambda: ss.Slice(np.zeros(3), np.eye(3), np.zeros((5, 3))), "positive volume"),
-        (
-            lambda: ss.Slice(np.zeros(3), np.eye(3), np.random.default_rng(0).normal(size=(6, 2)) @ np.ones((2, 3))),
-            "plane",
-        ),
         (lambda: ss.Slice(np.zeros(3), np.eye(3), np.eye(3)), "at least 4 points"),
         (lambda: ss.Slice(np.zeros(9), np.eye(9), np.eye(9)), "1 to 8 directions"),
-        (lambda: ss.Slice.axes(np.zeros(9), tuple(range(9)), -1, 1), "one to 8"),
-        (lambda: ss.Slice(np.zeros(3), [[1, 0, 0], [0, 1, 0], [1, 1, 0]], np.eye(3)), "linearly independent"),
         (lambda: ss.Slice.through(*np.eye(4)[[0, 1, 2, 2]]), "p0, p1, p2, p3 must not lie"),
         (lambda: ss.Slice.through(np.eye(3)[0]), "2 to 9 points"),
         (lambda: ss.Slice.box(np.zeros(2), 3), "at least 3 numbers"),

@@ -7,8 +7,6 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import nn
 
 import splinescope as ss
@@ -44,19 +42,6 @@ def test_walls_are_the_sorted_sides_of_tiles(name: str) -> None:
     np.testing.assert_array_equal(walls.cuts, tiling.corner_labels[first])
     np.testing.assert_array_equal(walls.tiles[:, 0], tile_of[first])
     np.testing.assert_array_equal(walls.tiles[:, 1], np.where(second >= 0, tile_of[second], -1))
-
-
-@pytest.mark.parametrize("name", PLANES)
-def test_counts_by_depth_are_the_components_across_deeper_walls(name: str) -> None:
-    tiling = cases.tiling(name)
-    depths = np.array([site.depth for site in tiling.sites] + [0])[tiling.walls.sites]
-    inner = (tiling.walls.tiles >= 0).all(1)
-    counts = tiling.counts_by_depth()
-    assert sorted(counts) == [0, *sorted({site.depth for site in tiling.sites})]
-    for depth, count in counts.items():
-        a, b = tiling.walls.tiles[inner & (depths > depth)].T
-        graph = coo_array((np.ones(len(a)), (a, b)), shape=(tiling.count, tiling.count))
-        assert count == connected_components(graph, directed=False)[0]
 
 
 def test_a_summary_does_not_depend_on_how_much_is_taken_at_once(large: ss.Tiling, monkeypatch) -> None:

@@ -139,25 +139,6 @@ def test_no_pattern_is_missing(name: str) -> None:
     assert seen <= known
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_map_is_affine_on_every_tile(name: str) -> None:
-    """Outputs inside a tile are the convex combinations of the outputs at its corners, to 1e-9 relative."""
-    model, window = network(name), view()
-    tiling = tiled(name)
-    assert tiling.values is not None
-    scale = np.abs(tiling.values).max()
-    generator = np.random.default_rng(2)
-    points, expected = [], []
-    for tile in range(tiling.count):
-        ids = tiling.tiles[tile]
-        weights = generator.dirichlet(np.ones(len(ids)))
-        points.append(weights @ tiling.vertices[ids])
-        expected.append(weights @ tiling.values[ids])
-    with torch.no_grad():
-        outputs = model(torch.from_numpy(window.inputs(np.stack(points)))).numpy()
-    np.testing.assert_allclose(outputs, np.stack(expected), rtol=0, atol=1e-9 * scale)
-
-
 @pytest.mark.parametrize("name", ["residual", "pool overlapping", "conv", "large"])
 def test_plain_rows_give_the_same_bit_for_bit_whatever_the_chunks_and_threads(name: str) -> None:
     model, window = (large(), SQUARE) if name == "large" else (network(name), view())

@@ -19,7 +19,6 @@ from splinescope.support.threads import ALONE
 from splinescope.tiling import kernels
 
 FOLDER = Path(kernels.__file__).parent
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -75,13 +74,6 @@ def test_loading_compiled_code_does_not_load_what_only_a_compilation_needs(copy)
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder.parent)
     assert run.stdout.split() == ["0.5", "False"]
-
-
-def test_make_clean_removes_compiled_kernels():
-    rule = (ROOT / "Makefile").read_text().partition("\nclean:")[2]
-    assert "'*.nb[ci]' -delete" in rule.partition("\n\n")[0]
-    kernels.polygon_areas(np.array([0, 3]), np.arange(3, dtype=np.int32), np.eye(3, 2), np.empty(1))  # compiled by now
-    assert any((FOLDER / "__pycache__").glob("*.nbi")), "this is where they are"
 
 
 def test_ctrl_c_waits_for_a_kernel_that_is_being_compiled(monkeypatch):

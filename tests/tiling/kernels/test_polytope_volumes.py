@@ -11,7 +11,6 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.tiling import kernels
-from splinescope.tiling.cells.faces import face_counts, facets_of, walls_as_faces
 from tests.tiling.cells.test_solids import SMALL, cube, plain_mlp
 
 
@@ -50,15 +49,6 @@ def test_cells_have_the_volume_centre_and_covariance_of_their_hulls() -> None:
             np.testing.assert_allclose(tiling.centroids()[i], mean, atol=1e-7)
             np.testing.assert_allclose(seconds[i], second, atol=1e-7)
         assert tiling.check().ok, name
-
-
-def test_faces_are_those_found_one_dimension_after_the_other() -> None:
-    for name, tiling in tilings().items():
-        faces, counts = walls_as_faces(tiling), [len(tiling.walls), tiling.count]
-        for dimension in range(tiling.dimension - 2, 0, -1):
-            faces = facets_of(tiling, faces, dimension)
-            counts.insert(0, len(faces))
-        assert face_counts(tiling) == [len(tiling.vertices), *counts], name
 
 
 def test_areas_of_facets_are_those_of_their_hulls_and_close_every_cell() -> None:

@@ -69,17 +69,6 @@ def test_no_boundary_is_missed_on_a_dense_grid(name: str) -> None:
         assert reach.max(initial=0) <= step / 2 * (1 + 1e-9)
 
 
-def test_three_classes_of_an_affine_network_meet_in_one_point() -> None:
-    tiling = cases.tiling("no hidden layer")
-    boundary = tiling.decision_boundary()
-    assert boundary.pairs == [(0, 1), (0, 2), (1, 2)]
-    net = cases.model("no hidden layer")[0]
-    w, b = net.weight.detach().numpy(), net.bias.detach().numpy()
-    meeting = np.linalg.solve(w[1:] - w[0], b[0] - b[1:])
-    for ends in boundary.segments:
-        assert np.linalg.norm(ends - meeting, axis=1).min() <= 1e-12
-
-
 def test_a_class_that_wins_at_no_corner_still_has_its_region() -> None:
     """Outputs 5x, -5x and 1 on a square: the third wins only in a strip through the middle of the only tile."""
     net = nn.Sequential(nn.Linear(2, 3)).double()

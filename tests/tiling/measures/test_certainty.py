@@ -25,7 +25,6 @@ READ: dict[str, Callable[[Tiling], Any]] = {
     "bends": lambda t: t.bends(),
     "raster": lambda t: t.fold_raster(8),
     "histogram": lambda t: t.histogram("area", 5),
-    "growth": lambda t: t.growth(),
     "quantity": lambda t: t.quantity("slope"),
     "summary": lambda t: t.summary(),
     "check": lambda t: t.check(),
@@ -73,7 +72,7 @@ def test_a_mesh_and_its_parts_are_as_sure_as_their_tiling():
     for tiling, certainty in ((tiled(nn.Tanh(), 3, 0.3), "bound"), (tiled(nn.ReLU(), 3, None), "exact")):
         mesh = tiling.decision_boundary()
         assert tiling.certainty == certainty
-        assert {mesh.certainty, mesh.of_pair(0, 1).certainty, mesh.around(0).certainty} == {certainty}
+        assert {mesh.certainty, mesh.around(0).certainty} == {certainty}
         assert repr(mesh).endswith(f"{certainty})")
 
 

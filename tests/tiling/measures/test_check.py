@@ -8,8 +8,7 @@ import torch
 
 import splinescope as ss
 from splinescope.tiling.cells.polygons import Cells
-from splinescope.tiling.measures import check, differentiate, maps
-from splinescope.tiling.measures.neighbors import ProgramAtPoints
+from splinescope.tiling.measures import differentiate, neighbors
 
 from ... import cases
 
@@ -23,8 +22,8 @@ def tiling() -> ss.Tiling:
 def way(request, monkeypatch):
     """Every test meets both ways of evaluating the network; the second one is for wide networks."""
     if request.param == "tiles together":
-        monkeypatch.setattr(check, "_WIDE", -1)
-        monkeypatch.setattr(check, "_TOGETHER", 7)
+        monkeypatch.setattr(neighbors, "_WIDE", -1)
+        monkeypatch.setattr(neighbors, "_ON_LINES", 7)
 
 
 def cut_in_two(tiling: ss.Tiling) -> ss.Tiling:
@@ -81,49 +80,21 @@ def test_a_boundary_taken_for_a_fold_is_reported(tiling):
 def test_a_tiling_speaks_of_the_network_that_was_tiled_whatever_becomes_of_the_model():
     net = cases.model("image output")  # 100 outputs: none are stored, all come from the network
     tiling = ss.tessellate(net, cases.Square)
-    before = tiling.input_slopes([0, 1]), tiling.slopes(), tiling.active_units(), tiling.outputs([[0.1, 0.2]])
+    before = tiling.input_slope_norms([0, 1]), tiling.slopes(), tiling.active_units(), tiling.outputs([[0.1, 0.2]])
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.mul_(-1.7)
     assert tiling.check().ok
-    after = tiling.input_slopes([0, 1]), tiling.slopes(), tiling.active_units(), tiling.outputs([[0.1, 0.2]])
+    after = tiling.input_slope_norms([0, 1]), tiling.slopes(), tiling.active_units(), tiling.outputs([[0.1, 0.2]])
     for a, b in zip(before, after, strict=True):
         np.testing.assert_array_equal(a, b)
     assert tiling.fingerprint != tiling.network.fingerprint()
 
 
 @pytest.mark.parametrize("name", cases.CASES)
-def test_points_evaluated_together_are_those_evaluated_one_by_one(name):
-    """On few tiles and on all of them; signs may differ only where a pre-activation is zero to rounding."""
-    tiling = cases.tiling(name)
-    points = np.concatenate([tiling.vertices, maps.inner_points(tiling)])
-    for chosen in (points, points[-9:]):
-        together = ProgramAtPoints(tiling.frozen, tiling.view, chosen)
-        x = torch.from_numpy(tiling.view.inputs(chosen))
-        expected = tiling.frozen.forward(x).flatten(1).numpy()
-        found = together.coefficients @ together.output
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
-        for (_, z), pattern in zip(differentiate.cuts(tiling.frozen, x), together.patterns, strict=True):
-            clear = z.abs().numpy() > 1e-10 * float(z.abs().max())
-            np.testing.assert_array_equal(pattern[clear], (z > 0).numpy()[clear])
-
-
-@pytest.mark.parametrize("name", cases.CASES)
 def test_every_case_passes(name):
     report = cases.tiling(name).check()
     assert report.ok, str(report)
-
-
-def test_what_needs_the_module_itself_refuses_one_that_has_changed():
-    net = cases.model("one layer")
-    tiling = ss.tessellate(net, cases.Square)
-    assert tiling.require_network("a trial").module is net
-    with torch.no_grad():
-        net[0].weight.add_(0.1)
-    with pytest.raises(ss.InputError, match=r"needed for a trial.*changed since"):
-        tiling.require_network("a trial")
-    with pytest.raises(ss.InputError, match="a file does not carry it"):
-        replace(tiling, frozen=None, network=None).require_network("a trial")
 
 
 def test_codes_tell_patterns_apart_in_every_bit():
@@ -136,7 +107,7 @@ def test_codes_tell_patterns_apart_in_every_bit():
     assert not np.isin(shifted, codes).any()  # the same word at another place is another pattern
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_an_output_that_is_rounding_noise_everywhere_raises_no_alarm(seed):
     """Two equal halves of a network cancel in its output: what is left is as large as the roundings of its terms."""
     torch.manual_seed(seed)

@@ -42,15 +42,12 @@ def test_the_unit_that_made_a_wall_is_zero_on_it(name: str) -> None:
             assert on_fold.max(initial=0) <= 1e-9 * float(z.abs().max())
             first += z.shape[1]
         assert first == sum(site.cuts for site in tiling.sites)
-    assert [tiling.sites[s].path for s in table.sites] == table.paths()
 
 
 @pytest.mark.parametrize("name", cases.planes())
 def test_layers_share_out_the_walls_and_their_length(name: str) -> None:
     tiling = cases.tiling(name)
     table = tiling.folds()
-    rows = [r for group in table.by_layer().values() for r in group]
-    assert sorted(rows) == list(range(len(table)))
     assert sum(table.lengths_by_layer().values()) == pytest.approx(table.lengths.sum(), rel=1e-12)
     boundary = tiling.walls.cuts < 0
     assert len(table) + boundary.sum() == len(tiling.walls)
@@ -91,8 +88,6 @@ def test_bends_follow_the_dihedral_formula(seed: int) -> None:
         expected = np.pi - np.arccos(np.clip(cosine, -1, 1))
         # vertices are right to about 1e-15, a wall's direction to that over its length; arccos is poor near pi
         assert abs(angle - expected) <= 3e-7 + 1e-13 / lengths[walls].min()
-    slack = 1e-12 + 1e-13 / lengths[bends.walls].min(1)
-    assert (np.abs(tiling.input_dihedrals(bends) - bends.angles) <= slack).all()
 
 
 @pytest.mark.parametrize("name", ["two layers", "residual", "leaky", "convolution"])
@@ -107,34 +102,13 @@ def test_bends_are_where_a_fold_meets_one_of_an_earlier_layer(name: str) -> None
     assert (tiling.walls.ends[bends.walls] == bends.vertices[:, None, None]).any(2).all()
 
 
-def test_folds_cross_later_and_equal_layers_unbent() -> None:
-    tiling = cases.tiling("one layer")
-    assert len(tiling.bends().vertices) == 0
-
-
-def test_graph_angle_of_a_roof() -> None:
-    """|x| over the plane: two half-planes at slopes -1 and 1 meet at a right angle."""
-    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1)).double()
-    with torch.no_grad():
-        net[0].weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))
-        net[0].bias.zero_()
-        net[2].weight.fill_(1.0)
-    tiling = ss.tessellate(net, cases.Square)
-    angles = tiling.graph_angles()
-    np.testing.assert_allclose(angles[~np.isnan(angles)], np.pi / 2, rtol=1e-12)
-    assert np.isnan(angles).sum() == (tiling.walls.cuts < 0).sum()
-    line = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], 0, -1, 1))
-    np.testing.assert_allclose(line.graph_angles()[~np.isnan(line.graph_angles())], [np.pi / 2], rtol=1e-12)
-
-
 @pytest.mark.parametrize("name", cases.planes())
-@pytest.mark.parametrize("cells", [1, 7, 64])
-def test_raster_holds_the_whole_fold_length(name: str, cells: int) -> None:
+def test_raster_holds_the_whole_fold_length(name: str) -> None:
     tiling = cases.tiling(name)
-    raster = tiling.fold_raster(cells)
+    raster = tiling.fold_raster(7)
     assert raster.values.sum() == pytest.approx(tiling.folds().lengths.sum(), rel=1e-9)
     assert (raster.values >= 0).all()
-    by_layer = sum(tiling.fold_raster(cells, depth=d).values for d in tiling.folds().by_layer())
+    by_layer = sum(tiling.fold_raster(7, depth=d).values for d in np.unique(tiling.folds().depths).tolist())
     np.testing.assert_allclose(by_layer, raster.values if len(tiling.folds()) else 0, atol=1e-9)
 
 
@@ -160,3 +134,4 @@ def test_folds_on_a_line_are_its_points() -> None:
     assert tiling.fold_raster(10).values.sum() == tiling.count - 1
     with pytest.raises(ss.InputError, match="2-D"):
         tiling.bends()
+    assert len(cases.tiling("one layer").bends().vertices) == 0  # folds of equal layers cross unbent

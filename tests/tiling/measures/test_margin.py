@@ -6,7 +6,6 @@ import splinescope as ss
 from splinescope.tiling.measures.differentiate import cuts, unit_distances
 
 from ... import cases
-from .test_maps import outputs
 
 POINTS = np.random.default_rng(3).uniform(-1.9, 1.9, (30, 2))
 
@@ -23,19 +22,6 @@ def test_margin_is_the_distance_to_the_nearest_boundary_point(name: str) -> None
     gap = tiling.decision_boundary().lengths.max() / 2000
     assert (margin <= nearest + 1e-12).all()
     assert (nearest <= margin + gap).all()
-
-
-def test_winner_is_constant_within_the_margin() -> None:
-    tiling = cases.tiling("two layers")
-    winners = outputs("two layers", POINTS).argmax(1)
-    angles = np.linspace(0, 2 * np.pi, 60)
-    for share in (0.5, 0.999):
-        around = POINTS[:, None] + share * tiling.margin(POINTS)[:, None, None] * np.stack(
-            [np.cos(angles), np.sin(angles)], 1
-        )
-        inside = (np.abs(around) < 2).all(2)
-        same = outputs("two layers", around.reshape(-1, 2)).argmax(1).reshape(inside.shape) == winners[:, None]
-        assert same[inside].all()
 
 
 @pytest.mark.parametrize("name", ["one layer", "two layers", "residual", "leaky", "bounded", "batch norm", "zero bias"])

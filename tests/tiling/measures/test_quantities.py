@@ -42,12 +42,10 @@ def test_a_registered_quantity_is_everywhere(registered, tmp_path):
         tiling.quantity("nothing")
 
 
-def test_a_registered_quantity_is_in_pictures_pages_and_tables(registered, tmp_path):
+def test_a_registered_quantity_is_in_pictures_and_pages(registered, tmp_path):
     pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed").use("Agg")
-    pytest.importorskip("geopandas", reason="the extra 'geo' is not installed")
     tiling = cases.tiling("two layers")
     assert tiling.plot(color=registered).figure.axes[1].get_ylabel() == "height of the first corner"
-    assert registered in tiling.to_geopandas()
     tiling.save(tmp_path / "a.tiling")
     show = ["show", str(tmp_path / "a.tiling"), "--html", str(tmp_path / "a.html"), "--color"]
     result = CliRunner().invoke(main, [*show, registered])
@@ -55,7 +53,6 @@ def test_a_registered_quantity_is_in_pictures_pages_and_tables(registered, tmp_p
     from splinescope.plot.frame import tiling_frame
 
     assert registered in [q["name"] for q in tiling_frame(tiling)["quantities"]]
-    assert [item.value for item in QuantityName().shell_complete(None, None, "first")] == [registered]
     refused = CliRunner().invoke(main, [*show, "nothing"])
     assert refused.exit_code == 2
     assert registered in refused.output

@@ -1,17 +1,12 @@
 import json
-from io import StringIO
-from itertools import product
-from math import comb
 
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 from scipy.optimize import linprog
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling.measures.region_counts import montufar
 
 from ... import cases
 
@@ -78,20 +73,13 @@ def test_histograms_count_every_tile_and_all_area(name: str) -> None:
     for of in ("area", "sides", "inradius", "slope"):
         assert tiling.histogram(of, 7).counts.sum() == tiling.count
         assert tiling.histogram(of, 7, weighted=True).counts.sum() == pytest.approx(tiling.view.size, rel=1e-12)
-    assert tiling.histogram("area", 5, log=True).counts.sum() == tiling.count
-    assert tiling.histogram(tiling.areas, [0, 1e9]).counts.tolist() == [tiling.count]
+    assert tiling.histogram("area", [0, 1e9]).counts.tolist() == [tiling.count]
 
 
 def test_histogram_of_the_wrong_thing_is_refused() -> None:
     tiling = cases.tiling("two layers")
     with pytest.raises(ss.InputError, match=r"one of 'slope', 'area', .* got 'colour'"):
         tiling.histogram("colour")
-    with pytest.raises(ss.InputError, match="one number per tile"):
-        tiling.histogram([1.0, 2.0])
-    with pytest.raises(ss.InputError, match="positive"):
-        tiling.histogram(-tiling.areas, log=True)
-    with pytest.raises(ss.InputError, match="of must be finite, got nan"):
-        tiling.histogram(np.full(tiling.count, np.nan))
     for bins in (0, -3, 2.5, "many", True):
         with pytest.raises(ss.InputError, match="bins must be a whole number >= 1"):
             tiling.histogram("area", bins)
@@ -118,11 +106,6 @@ def test_quantities_are_the_methods_of_their_names(name: str) -> None:
     middle = tiling.view.inputs(np.array([tiling.tile(i).mean(0) for i in range(tiling.count)]))
     outputs = cases.model(name)(torch.from_numpy(middle)).detach().numpy()
     np.testing.assert_allclose(tiling.quantity("value", output=1).values, outputs[:, 1], atol=1e-12)  # one pass
-    depth_of_unit = np.repeat([site.depth for site in tiling.sites], [site.units for site in tiling.sites])
-    starts = tiling.tiles.offsets
-    for tile in range(0, tiling.count, 7):
-        units = tiling.corner_labels[starts[tile] : starts[tile + 1]]
-        assert tiling.quantity("depth").values[tile] == max([0, *depth_of_unit[units[units >= 0]]])
     for of in ("depth", "class", "sides"):  # one bin per whole number
         histogram = tiling.histogram(of)
         middles = (histogram.edges[:-1] + histogram.edges[1:]) / 2
@@ -134,29 +117,8 @@ def test_quantities_are_the_methods_of_their_names(name: str) -> None:
 
 def test_bounds_have_their_known_values() -> None:
     assert [ss.tiling.zaslavsky(n, d) for n, d in ((5, 1), (5, 2), (7, 2), (6, 3))] == [6, 16, 29, 42]
-    assert [ss.tiling.zaslavsky(n, d, central=True) for n, d in ((5, 1), (5, 2), (6, 3))] == [2, 10, 32]
-    assert montufar(1, [5, 5, 5]) == 150
-    assert ss.tiling.serra(1, [5, 5, 5]) == 216
-    assert ss.tiling.serra(3, []) == montufar(3, []) == 1
-    with pytest.raises(ss.InputError, match="at least"):
-        montufar(3, [2])
-    for nonsense in (
-        lambda: ss.tiling.zaslavsky(2.5, 2),
-        lambda: ss.tiling.serra(0, [3]),
-        lambda: montufar(2, 3),
-    ):
-        with pytest.raises(ss.InputError, match="whole number"):
-            nonsense()
-
-
-def test_serra_bound_is_its_sum_written_out() -> None:
-    d, widths = 2, (3, 4, 2)
-    total = 0
-    for js in product(range(d + 1), repeat=3):
-        limits = [min([d, widths[layer], *(widths[i] - js[i] for i in range(layer))]) for layer in range(3)]
-        if all(j <= limit for j, limit in zip(js, limits, strict=True)):
-            total += comb(3, js[0]) * comb(4, js[1]) * comb(2, js[2])
-    assert ss.tiling.serra(d, widths) == total
+    with pytest.raises(ss.InputError, match="whole number"):
+        ss.tiling.zaslavsky(2.5, 2)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -167,31 +129,6 @@ def test_a_generic_layer_reaches_zaslavskys_count(seed: int) -> None:
         net = cases.mlp(2, 7, 1).double()
     tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1e4, 1e4))
     assert tiling.count == ss.tiling.zaslavsky(7, 2)
-
-
-def test_zero_biases_reach_the_central_count() -> None:
-    net, tiling = cases.model("zero bias"), cases.tiling("zero bias")
-    assert tiling.counts_by_depth()[1] == ss.tiling.zaslavsky(net[0].out_features, 2, central=True)
-
-
-def test_a_sawtooth_has_two_to_the_depth_pieces() -> None:
-    """Tents composed: the constructed networks behind Montufar's bound, against random ones far below it."""
-    for depth in (1, 3, 8):
-        layers: list[nn.Module] = []
-        for layer in range(depth):
-            linear = nn.Linear(1 if layer == 0 else 2, 2).double()
-            with torch.no_grad():  # tent(x) = 2 relu(x) - 4 relu(x - 1/2)
-                rows = torch.tensor([[1.0]]) if layer == 0 else torch.tensor([[2.0, -4.0]])
-                linear.weight.copy_(rows.repeat(2, 1))
-                linear.bias.copy_(torch.tensor([0.0, -0.5]))
-            layers += [linear, nn.ReLU()]
-        last = nn.Linear(2, 1).double()
-        with torch.no_grad():
-            last.weight.copy_(torch.tensor([[2.0, -4.0]]))
-            last.bias.zero_()
-        tiling = ss.tessellate(nn.Sequential(*layers, last), ss.Slice.axes([0.0], 0, 0.0, 1.0))
-        assert tiling.pieces().count == 2**depth
-        assert montufar(1, [2] * depth) <= 3 * 2**depth
 
 
 @pytest.mark.parametrize("name", ["two layers", "four layers, one output", "line", "leaky", "dead units"])
@@ -205,11 +142,6 @@ def test_counts_by_depth_are_those_of_the_cut_off_networks(name: str) -> None:
     for depth, end in enumerate(ends[:-1], 1):
         assert counts[depth] == ss.tessellate(nn.Sequential(*list(net)[: end + 1]), tiling.view).count
     assert tiling.count <= 10 ** tiling.summary()["log10 of the upper bound on tiles"] * (1 + 1e-9)
-
-
-def test_relu_networks_keep_serras_bound() -> None:
-    for name, widths in (("one layer", [10]), ("two layers", [12, 12]), ("four layers, one output", [8] * 4)):
-        assert cases.tiling(name).count <= ss.tiling.serra(2, widths)
 
 
 def test_mean_crossings_of_lines_are_cauchy_croftons() -> None:
@@ -227,26 +159,7 @@ def test_mean_crossings_of_lines_are_cauchy_croftons() -> None:
         foot, along = offset[i] * normals[i], np.array([-normals[i, 1], normals[i, 0]])
         bounds = np.sort(np.stack([(-2 - foot) / along, (2 - foot) / along]), axis=0)
         chords[i] = max(0.0, bounds[1].min() - bounds[0].max())
-    growth = tiling.growth()
-    assert crossings.sum() / chords.sum() == pytest.approx(growth.folds_per_length, rel=0.05)  # 4000 lines: 2 percent
-    assert growth.per_unit == growth.folds_per_length / 24
-
-
-def test_folds_met_by_a_line_grow_linearly_with_units() -> None:
-    """Hanin and Rolnick: per unit, about the same for all widths and depths at initialisation (He, small biases)."""
-    line = ss.Slice.segment(-np.ones(8), np.ones(8))
-    per_unit = []
-    for widths in ((48,), (384,), (96, 96), (96, 96, 96, 96)):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            net = cases.mlp(8, *widths, 1).double()
-            for layer in net[::2]:
-                nn.init.kaiming_normal_(layer.weight)
-                nn.init.normal_(layer.bias, std=0.1)
-        per_unit.append(ss.tessellate(net, line).growth().per_unit)
-    # units grow eightfold and Montufar's bound from 49 to over 1e7: the rate stays within a factor of two of its mean
-    assert max(per_unit) <= 2 * np.mean(per_unit)
-    assert min(per_unit) >= np.mean(per_unit) / 2
+    assert crossings.sum() / chords.sum() == pytest.approx(tiling.folds_per_length(), rel=0.05)  # 4000 lines: 2 percent
 
 
 # ---- tables
@@ -259,10 +172,7 @@ def test_summary_is_a_table_and_a_dict_of_plain_numbers(name: str) -> None:
     numbers = json.loads(json.dumps(summary.as_dict(), allow_nan=False))
     assert numbers["tiles"] == tiling.count
     assert numbers["complete"] is True
-    console = Console(file=StringIO(), width=100)
-    console.print(summary)
     for key in numbers:
-        assert key in console.file.getvalue()
         assert key in str(summary)
     assert numbers["mean slope by size"] == pytest.approx(np.average(tiling.slope_norms(), weights=tiling.areas))
 
@@ -277,9 +187,7 @@ def test_comparison_gives_ratios() -> None:
     assert rows["fold length, layer 2"]["a"] is None
     assert rows["complete"]["ratio"] is None
     assert "fold length, layer 2" in str(comparison)
-    console = Console(file=StringIO(), width=100)
-    console.print(comparison)
-    assert "b / a" in console.file.getvalue()
+    assert "b / a" in str(comparison)
     assert ss.compare_tilings(a, a).same_network
     with pytest.raises(ss.InputError, match="dimension"):
         ss.compare_tilings(a, cases.tiling("line"))
@@ -301,4 +209,4 @@ def test_an_incomplete_tiling_tells_about_what_it_has() -> None:
     assert len(tiling.decision_boundary().polylines) <= len(tiling.decision_boundary())
     assert (tiling.locate([[10.0, 10.0]]) == -1).all()
     assert len(tiling.tiles_near([0.0, 0.0], 10.0)) == tiling.count
-    tiling.folds(), tiling.bends(), tiling.pieces(), tiling.fold_raster(8), tiling.graph_angles()
+    tiling.folds(), tiling.bends(), tiling.pieces(), tiling.fold_raster(8)

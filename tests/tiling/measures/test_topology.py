@@ -134,17 +134,6 @@ def test_betti_numbers_are_ranks_of_boundary_maps(name: str, d: int) -> None:
             assert (*found[region], 0) == ranks_of_boundaries(cells, inside)
 
 
-def test_persistence_finds_what_is_born_below_zero_and_dies_above() -> None:
-    pytest.importorskip("gudhi")
-    tiling = space(shapes3d.HollowBall())
-    pairs = tiling.persistence()
-    alive = [d for d, birth, death in pairs if birth <= 0 < death]
-    assert sorted(alive) == [0, 2]  # the shell and its void
-    assert max(pairs, key=lambda p: (p[0] == 2) * (p[2] - p[1]))[1:] == pytest.approx((-0.25, 0.75))
-    ring = ss.tessellate(Disc().double(), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)).persistence()
-    assert sorted(d for d, birth, death in ring if birth <= 0 < death) == [0, 1]
-
-
 def test_topology_says_what_it_needs() -> None:
     line = ss.tessellate(plain_mlp(4, 5, 2), ss.Slice.segment(np.zeros(4), np.ones(4)))
     with pytest.raises(ss.InputError, match="2-D or 3-D"):

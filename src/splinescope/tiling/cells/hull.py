@@ -33,8 +33,9 @@ class Hull:
 
 
 def unit_box(dimension: int) -> np.ndarray:
-    """`[2^d, d]` the corners of the cube [-1, 1]^d."""
-    return np.array(list(product((-1.0, 1.0), repeat=dimension)))
+    """`[2^d, d]` the corners of the cube [-1, 1]^d; of a square, counter-clockwise."""
+    corners = np.array(list(product((-1.0, 1.0), repeat=dimension)))
+    return corners[[0, 2, 3, 1]] if dimension == 2 else corners
 
 
 def hull(points: np.ndarray) -> Hull:

@@ -119,13 +119,10 @@ class CornerLists:
         kernels.polygon_areas(self.offsets, self.corners, points, areas)
         return areas
 
-    def fans(self, apex: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Triangles `[T, 3]` that fill the polygons, each a fan from one of its corners, and the polygon `[T]` of each.
-
-        `apex` `[K]` are the corners that they start from, the first of each list by default.
-        """
+    def fans(self) -> tuple[np.ndarray, np.ndarray]:
+        """Triangles `[T, 3]` that fill the polygons, a fan from the first corner each, and their polygons `[T]`."""
         cell = self.owners()
-        start = (self.corners[self.offsets[:-1]] if apex is None else apex)[cell]
+        start = self.corners[self.offsets[:-1]][cell]
         a, b = self.edges().T
         good = (a != start) & (b != start)
         return np.stack([start, a, b], 1)[good], cell[good]

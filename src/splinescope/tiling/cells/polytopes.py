@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -62,11 +63,8 @@ class Polytopes(Cells):
         dimension = points.shape[1]
         owners = tiles[:, 0]
         offsets, places = self.facet_corners(first, owners, sizes[first], dimension)
-        vertices = self.corners[places]
-        vectors, centers = np.empty((len(first), dimension)), np.empty((len(first), dimension))
-        kernels.measure_facets(first, owners, *self.lists, points, vectors, centers)
         cuts = labels[first]
-        return Facets(tiles, cuts, site_of(cuts), offsets, vertices, vectors, centers, numbers)
+        return Facets(tiles, cuts, site_of(cuts), offsets, self.corners[places], numbers, first, self, points)
 
     def facet_corners(
         self, slots: np.ndarray, tiles: np.ndarray, sizes: np.ndarray, dimension: int
@@ -76,11 +74,6 @@ class Polytopes(Cells):
         places = np.empty(offsets[-1], np.int64)
         kernels.list_facets(slots, tiles, *self.lists, dimension, offsets[:-1], places)
         return offsets, places
-
-    def moments(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Volumes `[K]` and centres of mass `[K, d]`."""
-        volumes, middles, *_ = measured(self.lists, points)
-        return volumes, middles
 
     def second_moments(self, points: np.ndarray, part: slice) -> np.ndarray:
         """`[n, d, d]` covariances of the uniform distribution on each of some tiles."""
@@ -99,9 +92,8 @@ class Facets(OfTiling):
         sites: `[E]` index into `Tiling.sites`; -1 for the domain's boundary.
         offsets: `[E + 1]` wall i has the vertices `vertices[offsets[i]:offsets[i + 1]]`; in 3-D they go around it.
         vertices: `[M]` vertex numbers.
-        vectors: `[E, d]` its (d-1)-volume times its unit normal, away from the first of its tiles.
-        centers: `[E, d]` its centre of mass.
         numbers: The wall of each facet of each tile, in the order of the tiles' facets.
+        slots: `[E]` its number among the facets of all tiles, of the first of its tiles.
     """
 
     tiles: np.ndarray
@@ -109,12 +101,29 @@ class Facets(OfTiling):
     sites: np.ndarray
     offsets: np.ndarray
     vertices: np.ndarray
-    vectors: np.ndarray
-    centers: np.ndarray
     numbers: np.ndarray
+    slots: np.ndarray
+    _cells: Polytopes
+    _points: np.ndarray
 
     def __len__(self) -> int:
         return len(self.tiles)
+
+    @cached_property
+    def _measured(self) -> tuple[np.ndarray, np.ndarray]:  # in five dimensions, most of what walls cost
+        vectors, centers = np.empty((2, len(self), self._points.shape[1]))
+        kernels.measure_facets(self.slots, self.tiles[:, 0], *self._cells.lists, self._points, vectors, centers)
+        return vectors, centers
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """`[E, d]` its (d-1)-volume times its unit normal, away from the first of its tiles."""
+        return self._measured[0]
+
+    @property
+    def centers(self) -> np.ndarray:
+        """`[E, d]` its centre of mass."""
+        return self._measured[1]
 
     def sizes(self, points: np.ndarray) -> np.ndarray:
         """`[E]` (d-1)-volumes: areas in 3-D."""
@@ -122,16 +131,7 @@ class Facets(OfTiling):
 
     @property
     def ends(self) -> np.ndarray:
-        raise InputError(
-            "walls have two ends on a plane only; those of solids are lists: walls.vertices, walls.offsets."
-        )
-
-    @property
-    def slots(self) -> np.ndarray:
-        """`[E]` for each wall, its number among the facets of all tiles, of the first of its tiles."""
-        slots = np.empty(len(self), np.int64)
-        slots[self.numbers[::-1]] = np.arange(len(self.numbers) - 1, -1, -1)
-        return slots
+        raise InputError("walls have two ends on a plane only; those of solids are lists: vertices, offsets.")
 
     def __getitem__(self, wall: int) -> np.ndarray:
         """The vertex numbers of one wall."""

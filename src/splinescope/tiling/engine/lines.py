@@ -21,12 +21,12 @@ from .. import kernels
 from ..cells.tiles import OUTSIDE, Tiles
 from ..slice import Slice
 from .advance import first_names, grown
-from .limits import Clock
 from .mesh import Mesh
-from .plan import Plan, make_plan, probe_weights, run_in_blocks
+from .plan import Plan, make_plan, probe_weights, run_in_blocks, surely_factored_on_lines
 from .rows_plain import empty_rows, fill_new
 from .schedule import Work
 from .segments import CUTS
+from .time_limit import Clock
 
 _TOGETHER_BYTES = 4 << 20  # of the rows of stretches that are cut together: what caches hold
 _BENDS_EACH = 12  # room for units that bend between the parents of a new vertex; doubled where it is too little
@@ -181,7 +181,7 @@ def line_meshes(
     That is one with a max, whose spurious walls are told apart by its rows, and one whose rows are better in factored
     form or so wide that the pieces of one interval do not fit into the memory.
     """
-    if any(isinstance(step, Tournament) for step in program.steps):
+    if any(isinstance(step, Tournament) for step in program.steps) or surely_factored_on_lines(program, rows):
         return None
     ends = np.concatenate([view.domain for view in views]).reshape(len(views), 2, 1)
     probes = np.concatenate([ends, np.matmul(probe_weights(program, 2, 1), ends)], 1)

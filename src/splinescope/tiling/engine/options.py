@@ -10,7 +10,7 @@ import numpy as np
 from ...support.checks import check_positive, check_whole
 from ...support.errors import InputError
 from ...support.progress import Progress, check_progress
-from .limits import Clock
+from .time_limit import Clock
 
 CHUNK_BYTES = 64 << 20  # the rows of one chunk
 

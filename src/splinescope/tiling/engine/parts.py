@@ -28,16 +28,16 @@ from ...support.threads import one_torch_thread
 from ...support.worker_processes import ENDING, Arrays, packed, share, unpacked
 from ..cells.solids import Solids
 from ..cells.tiles import OUTSIDE, Tiles
-from ..files.stored import check_arrays, check_filled
+from ..files.storage import check_arrays, check_filled
 from ..slice import Slice
 from .advance import Engine
 from .assemble import Mesh
 from .chunk import Leaf
-from .limits import Clock
 from .options import Options
 from .plan import make_plan, probe_points
 from .schedule import Work
 from .splits import Part, names_of, split
+from .time_limit import Clock
 
 _PARTS_PER_WORKER = 4  # parts differ in how many tiles they have; more of them cost more at the seams
 _MOST_PARTS = 4096  # of one tiling: splitting a line takes time that grows with the square

@@ -16,7 +16,7 @@ import torch
 
 from ...support.progress import Progress
 from ...support.threads import one_torch_thread
-from .limits import Clock
+from .time_limit import Clock
 
 _WORTH_SHARING = 2048  # tiles of a chunk that is split for an idle thread
 _FEWEST_PIECES = 16  # that a chunk is cut into at once, however near a limit is

@@ -20,8 +20,7 @@ from ..cells.polytopes import Polytopes
 from ..networks import traced
 from ..slice import Slice
 from ..tiling import Tiling
-from .storage import KIND, MESH_LAYOUT, OPTIONAL, SLICE_LAYOUT, check_header
-from .stored import check_arrays
+from .storage import KIND, MESH_LAYOUT, OPTIONAL, SLICE_LAYOUT, check_arrays, check_header
 
 
 def load_tiling(path: str | os.PathLike[str], model: nn.Module | SplineNetwork | None = None) -> Tiling:

@@ -6,8 +6,7 @@ import numpy as np
 
 from splinescope.support.compile import jit
 
-from .polytope_facets import lies_on
-from .sign_bits import mix
+_SURELY_NEARER = 1.0 - 1e-9  # of the largest square of a distance: rounding does not make up for more
 
 
 @jit
@@ -17,89 +16,58 @@ def spanning_corners(offsets, corners, points, tiles, chosen, thickness):
     The first is the one farthest from the mean of the corners.
     """
     d = points.shape[1]
-    basis = np.empty((d, d))
-    rest = np.empty(d)
+    most = 0
     for n in range(tiles.shape[0]):
-        start, stop = offsets[tiles[n]], offsets[tiles[n] + 1]
-        origin = -1
-        for step in range(d + 1):
-            best = -1.0
-            for c in range(start, stop):
+        most = max(most, offsets[tiles[n] + 1] - offsets[tiles[n]])
+    local, rest, sizes = np.empty((most, d)), np.empty((most, d)), np.empty(most)
+    total, axis = np.empty(d), np.empty(d)
+    for n in range(tiles.shape[0]):
+        start, count = offsets[tiles[n]], offsets[tiles[n] + 1] - offsets[tiles[n]]
+        total[:] = 0.0
+        for c in range(count):
+            for x in range(d):
+                local[c, x] = points[corners[start + c], x] - points[corners[start], x]
+                total[x] += local[c, x]
+        nearly = 0.0
+        for c in range(count):
+            sizes[c] = 0.0
+            for x in range(d):
+                sizes[c] += (count * local[c, x] - total[x]) ** 2
+            nearly = max(nearly, sizes[c])
+        best, farthest = -1.0, 0
+        for c in range(count):
+            if sizes[c] < _SURELY_NEARER * nearly:
+                continue
+            size = 0.0
+            for x in range(d):  # the sum of small differences, which symmetric corners tie in to the last bit
+                away = 0.0
+                for other in range(count):
+                    away += points[corners[start + c], x] - points[corners[start + other], x]
+                size += away * away
+            if size > best:
+                best, farthest = size, c
+        chosen[n, 0] = corners[start + farthest]
+        for c in range(count):
+            for x in range(d):
+                rest[c, x] = points[corners[start + c], x] - points[chosen[n, 0], x]
+        for step in range(1, d + 1):
+            best, farthest = -1.0, 0
+            for c in range(count):
                 size = 0.0
                 for x in range(d):
-                    if step == 0:  # corners times the distance from their mean: the same order, no division
-                        rest[x] = 0.0
-                        for other in range(start, stop):
-                            rest[x] += points[corners[c], x] - points[corners[other], x]
-                    else:
-                        rest[x] = points[corners[c], x] - points[origin, x]
-                for b in range(step - 1):
-                    along = 0.0
-                    for x in range(d):
-                        along += rest[x] * basis[b, x]
-                    for x in range(d):
-                        rest[x] -= along * basis[b, x]
-                for x in range(d):
-                    size += rest[x] * rest[x]
+                    size += rest[c, x] * rest[c, x]
                 if size > best:
-                    best = size
-                    chosen[n, step] = corners[c]
-                    if step > 0:
-                        basis[step - 1] = rest
-            if step == 0:
-                origin = chosen[n, 0]
-            else:
-                thickness[n] = np.sqrt(best)
-                basis[step - 1] /= max(thickness[n], 1e-300)  # a flat cell keeps a zero direction
-
-
-@jit
-def subfaces(offsets, corners, masks, facet_offsets, owners, starts, members, needed, out, out_sizes, keys):
-    """The faces of one dimension less of given faces, from their cells' facet masks.
-
-    Face n of cell `owners[n]` has the corners (places in `corners`) `members[starts[n]:starts[n + 1]]`. Its facets are
-    written to `out` one after the other (sizes in `out_sizes`, keys that depend on the vertices alone in `keys`);
-    returns their number, or -1 if there was no room.
-    """
-    count = 0
-    at = 0
-    for n in range(owners.shape[0]):
-        i = owners[n]
-        facets = facet_offsets[i + 1] - facet_offsets[i]
-        size = starts[n + 1] - starts[n]
-        for g in range(facets):
-            if at + size > out.shape[0] or count + 1 > out_sizes.shape[0]:
-                return -1
-            on = 0
-            key = np.uint64(0)
-            for m in range(starts[n], starts[n + 1]):
-                if lies_on(members[m], g, masks):
-                    out[at + on] = members[m]
-                    # a sum of mixed numbers: the same for both cells, whatever order their corners have
-                    key += mix(corners[members[m]] + 1, corners[members[m]] + 7, 3)
-                    on += 1
-            if on < needed or on == size:
-                continue  # too few to span one dimension less, or the facet holds the whole face
-            # of facets that meet the face in the same corners the first counts; smaller meetings are no facets
-            good = True
-            h = 0
-            while good and h < facets:
-                if h != g:
-                    inside = True
-                    for s in range(at, at + on):
-                        inside = inside and lies_on(out[s], h, masks)
-                    if inside:
-                        more = 0
-                        for m in range(starts[n], starts[n + 1]):
-                            more += lies_on(members[m], h, masks)
-                        good = not (more < size and (more > on or h < g))
-                h += 1
-            if good:
-                out_sizes[count] = on
-                keys[count] = key
-                count += 1
-                at += on
-    return count
+                    best, farthest = size, c
+            chosen[n, step] = corners[start + farthest]
+            thickness[n] = np.sqrt(best)
+            for x in range(d):
+                axis[x] = rest[farthest, x] / max(thickness[n], 1e-300)  # a flat cell keeps a zero direction
+            for c in range(count):
+                along = 0.0
+                for x in range(d):
+                    along += rest[c, x] * axis[x]
+                for x in range(d):
+                    rest[c, x] -= along * axis[x]
 
 
 @jit

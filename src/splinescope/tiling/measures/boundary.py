@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ...support.checks import as_float64_array, check_generator, check_index, check_whole
+from ...support.checks import as_float64_array, as_points, check_generator, check_whole
 from ...support.display import counted, table
 from ...support.errors import InputError
 from ..approximation import OfTiling
@@ -84,19 +84,10 @@ class Boundary(OfTiling):
 
     def distances(self, points: Any) -> np.ndarray:
         """`[N]` Euclidean distances from points `[N, d]` to the boundary; infinite if there is none. Cost N x S."""
-        points = as_float64_array(points, "points")
-        dimension = self.segments.shape[2]
-        if points.ndim != 2 or points.shape[1] != dimension:
-            raise InputError(f"points must have shape (N, {dimension}), got {points.shape}.")
-        return distances(points, self.segments)
+        return distances(as_points(points, self.segments.shape[2]), self.segments)
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> np.ndarray:
-        """`[count, d]` points drawn uniformly by length from the boundary (1-D: uniformly from its points).
-
-        Args:
-            count: How many.
-            generator: Source of the random numbers; torch's own by default.
-        """
+        """`[count, d]` points drawn uniformly by length from the boundary (1-D: uniformly from its points)."""
         check_whole(count, "count", least=0)
         check_generator(generator)
         if not len(self):
@@ -111,17 +102,12 @@ def decision_boundary(tiling: Tiling) -> Boundary | Any:
     """Where the class with the largest output changes (one output: where it is zero). Exact to rounding.
 
     Segments on a plane, a `SurfaceMesh` of polygons in 3-D.
-
-    Example:
-        >>> for pair, points in tiling.decision_boundary().polylines: ...    # doctest: +SKIP
     """
     if tiling.dimension > 2:
         return decision_surface(tiling)
     if maps.output_count(tiling) == 1:
         return level_set(tiling, 0.0)
-    tolerance = tiling.rtol * max(
-        (float(np.abs(values).max()) for _, values in maps.iterate_vertex_values(tiling)), default=0.0
-    )
+    tolerance = tiling.rtol * maps.largest_output(tiling)
     winners = np.empty(len(tiling.vertices), np.int32)
     tied = np.empty(len(tiling.vertices), bool)
     for rows, values in maps.iterate_vertex_values(tiling):
@@ -134,18 +120,24 @@ def level_set(tiling: Tiling, value: float, output: int = 0) -> Boundary | Any:
 
     Segments on a plane, a `SurfaceMesh` of polygons in 3-D.
     """
-    check_index(output, "output", maps.output_count(tiling))
     height = as_float64_array(value, "value")
     if height.ndim:
         raise InputError(f"value must be one number, got shape {height.shape}.")
-    heights = np.concatenate(
-        [values[:, output].copy() for _, values in maps.iterate_vertex_values(tiling)] or [np.zeros(0)]
-    )
+    heights = maps.output_at_vertices(tiling, output)
     if tiling.dimension > 2:
         return level_surface(tiling, float(height), heights)
     two = np.stack([np.full(len(heights), float(height)), heights], 1)
     tolerance = tiling.rtol * float(np.abs(two).max(initial=0))
     return _trace(tiling, *_winners(two, tolerance), two, tolerance)
+
+
+def margin(tiling: Tiling, points: Any) -> np.ndarray:
+    """`[N]` distances within the slice from points `[N, d]` to the decision boundary; infinite if there is none.
+
+    Exact for the boundary inside the domain. It is also the distance in the slice's whole plane wherever it is at
+    most the distance to the domain's edge. For distances in the input space, never larger, see `input_margin`.
+    """
+    return np.asarray(decision_boundary(tiling).distances(as_points(points, tiling.dimension)))
 
 
 def _winners(values: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
@@ -162,19 +154,14 @@ def _trace(
     Two classes that tie all along a wall either win at one of its ends, which is a tie there, or lose to one class at
     one end and to another at the other (a class ahead of them at both ends is ahead all along).
     """
-    nowhere = np.zeros((0, 2, tiling.dimension))
-    nothing = Boundary(nowhere, np.zeros((0, 2), np.int64), np.zeros(0, np.int64), certainty=tiling.certainty)
-    if not tiling.count:
-        return nothing
     least, most = tiling.tiles.corner_ranges(winners).T
     tiles = np.flatnonzero(least != most)
     ends = tiling.walls.ends
     worth = tied[ends].any(1) | (winners[ends[:, 0]] != winners[ends[:, 1]])
     walls = np.flatnonzero(worth & (tiling.walls.tiles >= 0).all(1))
-    found = [_inside(tiling, tiles[block], values, tolerance) for block in blocks(len(tiles), _TOGETHER)]
+    found = [(np.zeros((0, 2, tiling.dimension)), np.zeros((0, 2), np.int64), np.zeros(0, np.int64))]
+    found += [_inside(tiling, tiles[block], values, tolerance) for block in blocks(len(tiles), _TOGETHER)]
     found += [_along(tiling, walls[block], values, tolerance) for block in blocks(len(walls), _TOGETHER)]
-    if not found:
-        return nothing
     segments, classes, owners = (np.concatenate([part[k] for part in found]) for k in range(3))
     return Boundary(segments, classes, owners, certainty=tiling.certainty)
 
@@ -212,11 +199,8 @@ def _at(tiling: Tiling, vertices: np.ndarray, values: np.ndarray | None) -> tupl
 def _collect(kernel: Any, arguments: tuple, room: int, dimension: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Call a kernel that fills (segments, classes, owners) and says how many there are; again if they did not fit."""
     while True:
-        segments, classes, owners = (
-            np.empty((room, 2, dimension)),
-            np.empty((room, 2), np.int64),
-            np.empty(room, np.int64),
-        )
+        segments, classes = np.empty((room, 2, dimension)), np.empty((room, 2), np.int64)
+        owners = np.empty(room, np.int64)
         found = kernel(*arguments, segments, classes, owners)
         if found <= room:
             return segments[:found], classes[:found], owners[:found]

@@ -10,21 +10,20 @@ import torch
 
 from ...network.rounding import cancelling_terms
 from ...support.progress import stepping
+from .. import kernels
 from ..approximation import OfTiling
-from ..cells.faces import face_counts
-from ..cells.lists import CornerLists, means
+from ..cells.lists import means
+from ..cells.polytopes import Polytopes
 from .differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
-from .maps import inner_points, vertex_values
-from .neighbors import ProgramAtPoints
+from .maps import corner_values, inner_points, vertex_values
+from .neighbors import ProgramAtPoints, points_together
 
 if TYPE_CHECKING:
-    from ...network.program import Program
     from ..tiling import Tiling
 
 _AREA_RTOL = 1e-9  # sums of up to millions of areas
-_WIDE = 4096  # units: from here on the rows of many tiles are worked out together
-_TOGETHER = 512  # tiles
-_ROUNDED = 64  # tiles
+_ROUNDED = 64  # tiles whose terms tell how large rounding is
+_CORNERS_TOGETHER = 1 << 24  # a table of their faces' names takes some 256 MB
 _AFFINE_RTOL = 1e-9  # a vertex of a deep network carries the rounding of all layers before it
 
 
@@ -64,154 +63,119 @@ class Report(OfTiling):
 
 def check_tiling(tiling: Tiling) -> Report:
     """See `Tiling.check`."""
-    passed: list[str] = []
-    failed: list[str] = []
+    if tiling.count == 0:
+        nothing = "everything: the tiling is incomplete, a limit stopped the work before its first tile."
+        return Report((), (), (nothing,), certainty=tiling.certainty)
+    found: list[tuple[bool, str]] = []
     skipped: list[str] = []
     noted: list[str] = []
-
-    def record(ok: bool, sentence: str) -> None:
-        (passed if ok else failed).append(sentence)
-
-    if tiling.count == 0:
-        return Report(
-            (), (), ("everything: the tiling is incomplete, a limit stopped the work before its first tile.",),
-            certainty=tiling.certainty,
-        )  # fmt: skip
     if tiling.complete:
-        _check_topology(tiling, record, noted)
+        found += _topology(tiling, noted)
     else:
         skipped.append("Euler's formula and the sum of areas: the tiling is incomplete (a limit stopped the work).")
     smallest = float(tiling.areas.min(initial=np.inf))
-    record(smallest > 0, f"every signed area is positive: the smallest is {smallest:.3g}.")
-    error, tile, repeated = 0.0, 0, None
-    if tiling.frozen is not None:
-        error, tile, repeated = _against_network(tiling, tiling.frozen)
-    elif tiling.values is not None:
-        error, tile = _affine_error(tiling, tiling.values)
-    if tiling.frozen is None and tiling.values is None:
+    found.append((smallest > 0, f"every signed area is positive: the smallest is {smallest:.3g}."))
+    if tiling.frozen is not None or tiling.values is not None:
+        error, tile, repeated = _affine_error(tiling) if tiling.frozen is None else _against_network(tiling)
+        words = f"the map is affine on every tile: largest relative error {error:.3g} (tile {tile})."
+        found.append((error <= _AFFINE_RTOL, words))
+    else:
         skipped.append("the map is affine on every tile: neither outputs nor the network are attached.")
+    if tiling.frozen is not None:
+        words = f"activation patterns differ between tiles: {repeated} tiles repeat another's pattern."
+        found.append((repeated == 0, words))
     else:
-        record(
-            error <= _AFFINE_RTOL,
-            f"the map is affine on every tile: largest relative error {error:.3g} (tile {tile}).",
-        )
-    if repeated is None:
         skipped.append("activation patterns differ between tiles: the network is not attached.")
-    else:
-        record(
-            repeated == 0,
-            f"activation patterns differ between tiles: {repeated} tiles repeat another's pattern.",
-        )
-    return Report(tuple(passed), tuple(failed), tuple(skipped), tuple(noted), certainty=tiling.certainty)
+    passed, failed = (tuple(words for ok, words in found if bool(ok) is side) for side in (True, False))
+    return Report(passed, failed, tuple(skipped), tuple(noted), certainty=tiling.certainty)
 
 
-def _check_topology(tiling: Tiling, record, noted: list[str]) -> None:  # type: ignore[no-untyped-def]
+def _topology(tiling: Tiling, noted: list[str]) -> list[tuple[bool, str]]:
+    """What is found of areas, faces and walls of a complete tiling."""
     total, expected = float(tiling.areas.sum()), tiling.view.size
-    record(
-        abs(total - expected) <= _AREA_RTOL * expected,
-        f"areas sum to the domain: {total:.15g} of {expected:.15g}.",
-    )
+    sum_is_right = abs(total - expected) <= _AREA_RTOL * expected
+    found = [(sum_is_right, f"areas sum to the domain: {total:.15g} of {expected:.15g}.")]
+    v, f = len(tiling.vertices), tiling.count
     if tiling.dimension == 1:
-        euler = len(tiling.vertices) - tiling.count
-        record(euler == 1, f"vertices - tiles = 1: {len(tiling.vertices)} - {tiling.count} = {euler}.")
-        return
-    v, e, f = len(tiling.vertices), len(tiling.walls), tiling.count
+        return [*found, (v - f == 1, f"vertices - tiles = 1: {v} - {f} = {v - f}.")]
+    walls = tiling.walls
     if tiling.dimension == 2:
-        record(v - e + f == 1, f"vertices - edges + tiles = 1: {v} - {e} + {f} = {v - e + f}.")
+        euler = v - len(walls) + f
+        found.append((euler == 1, f"vertices - edges + tiles = 1: {v} - {len(walls)} + {f} = {euler}."))
     else:
         counts = face_counts(tiling)
         euler = sum((-1) ** k * n for k, n in enumerate(counts))
-        record(euler == 1, f"the alternating sum of faces of all dimensions is 1: {counts} give {euler}.")
-        degree = 2 * int((tiling.walls.tiles >= 0).all(1).sum()) / f
+        found.append((euler == 1, f"the alternating sum of faces of all dimensions is 1: {counts} give {euler}."))
+        degree = 2 * int((walls.tiles >= 0).all(1).sum()) / f
         noted.append(
             f"tiles have {degree:.4g} neighbours on average; arrangements have at most 2 d = {2 * tiling.dimension}."
         )
-    one_sided = tiling.walls.tiles[:, 1] < 0
-    stray = int((one_sided != (tiling.walls.cuts == -1)).sum())
-    sides = np.bincount(tiling.walls.tiles[tiling.walls.tiles >= 0], minlength=f).sum()
-    halves = tiling.tiles.side_offsets[-1]
-    bad = stray + abs(int(halves - sides))
-    record(bad == 0, f"every wall has a tile on both sides or lies on the domain's boundary: {bad} do not.")
+    stray = int(((walls.tiles[:, 1] < 0) != (walls.cuts == -1)).sum())
+    bad = stray + abs(int(tiling.tiles.side_offsets[-1] - np.count_nonzero(walls.tiles >= 0)))
+    words = f"every wall has a tile on both sides or lies on the domain's boundary: {bad} do not."
+    return [*found, (bad == 0, words)]
 
 
-def _against_network(tiling: Tiling, program: Program) -> tuple[float, int, int]:
+def face_counts(tiling: Tiling) -> list[int]:
+    """`f_0, ..., f_d`: how many faces of each dimension it has, from 3-D on: vertices, edges, ..., walls, tiles.
+
+    Faces between edges and walls are told apart by 64-bit names of their sets of vertices.
+    """
+    tiles, dimension = tiling.tiles, tiling.dimension
+    assert isinstance(tiles, Polytopes)
+    counts = np.zeros(dimension + 1, np.int64)
+    shares = 1 + len(tiles.corners) // _CORNERS_TOGETHER
+    for share in range(shares):
+        counts[0] = 0
+        kernels.count_faces(*tiles.lists, dimension, share, shares, counts, np.zeros(1 << 12, np.uint64))
+    return [len(tiling.vertices), *counts[1 : dimension - 1].tolist(), len(tiling.walls), tiling.count]
+
+
+def _against_network(tiling: Tiling) -> tuple[float, int, int]:
     """How far the outputs in the middle of tiles are from the mean of their corners', and how many patterns repeat.
 
-    One walk over the tiles: the middle of each goes through the network once, its corners only where the tiling does
-    not hold their outputs. Wide networks are evaluated for many tiles together; tiles that then seem to repeat a
-    pattern go through the network one by one. Returns the largest error relative to the largest output (or to the terms
-    that cancel in it, if those are larger), its tile, and how many tiles have the activation pattern (in the middle) of
-    another.
+    The middle of each tile goes through the network once, its corners only where the tiling does not hold their
+    outputs. Returns the largest error relative to the largest output (or to the terms that cancel in it, if those are
+    larger), its tile, and how many tiles have the activation pattern (in the middle) of another.
     """
-    wide = sum(fold.site.cuts for fold in program.folds) > _WIDE
+    program = tiling.program("checks")
     codes = np.empty(tiling.count, np.uint64)
     scale, worst, where = float(np.finfo(float).tiny), 0.0, 0
-    for block in stepping(list(blocks(tiling.count, _TOGETHER if wide else block_rows(program))), None, "check"):
-        tiles = np.arange(block.start, block.stop)
-        some = tiling.tiles.some(tiles)
+    together = points_together(program, tiling.view)
+    for block in stepping(list(blocks(tiling.count, together or block_rows(program))), None, "check"):
+        some = tiling.tiles.some(np.arange(block.start, block.stop))
+        values = corner_values(tiling, some)
+        expected = means(values, some.offsets)
         middles = some.corner_means(tiling.vertices)
-        evaluate = _errors_together if wide else _errors
-        errors, codes[block], size = evaluate(tiling, program, some, middles)
-        scale = max(scale, size)
+        if together:
+            near = ProgramAtPoints(program, tiling.view, middles)
+            found, codes[block] = near.coefficients @ near.output, pattern_codes(near.patterns, len(middles))
+        else:
+            found, codes[block] = outputs_and_codes(program, tiling.view.inputs(middles))
+        errors = np.abs(found - expected).max(1)
+        scale = max(scale, float(np.abs(values).max()))
         if errors.max() > worst:
             worst, where = float(errors.max()), block.start + int(errors.argmax())
     if worst > _AFFINE_RTOL * scale:
-        scale = max(scale, _cancelling_terms(tiling, program, where))
-    repeated = tiling.count - len(np.unique(codes))
-    if wide and repeated:
+        tiles = np.unique(np.append(np.linspace(0, tiling.count - 1, _ROUNDED).astype(int), where))
+        inputs = torch.from_numpy(tiling.view.inputs(inner_points(tiling, tiles)))
+        scale = max(scale, cancelling_terms(program, inputs))
+    if together:  # units near zero are told apart less finely: tiles that seem alike go one by one
         _, group, sizes = np.unique(codes, return_inverse=True, return_counts=True)
         alike = np.flatnonzero(sizes[group] > 1)
         points = inner_points(tiling, alike)
-        parts = blocks(len(alike), block_rows(program))
-        again = [outputs_and_codes(program, tiling.view.inputs(points[part]))[1] for part in parts]
-        repeated = len(alike) - len(np.unique(np.concatenate(again)))
-    return worst / scale, where, repeated
+        codes = np.zeros(len(alike), np.uint64)
+        for part in blocks(len(alike), block_rows(program)):
+            codes[part] = outputs_and_codes(program, tiling.view.inputs(points[part]))[1]
+    return worst / scale, where, len(codes) - len(np.unique(codes))
 
 
-def _cancelling_terms(tiling: Tiling, program: Program, worst: int) -> float:
-    """How large the terms are that cancel in the outputs, in some tiles and the worst."""
-    tiles = np.unique(np.append(np.linspace(0, tiling.count - 1, _ROUNDED).astype(int), worst))
-    return cancelling_terms(program, torch.from_numpy(tiling.view.inputs(inner_points(tiling, tiles))))
-
-
-def _errors(
-    tiling: Tiling, program: Program, some: CornerLists, middles: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Per tile the error and the code of the pattern; and the largest output."""
-    used, places = np.unique(some.corners, return_inverse=True)
-    values = vertex_values(tiling, used)
-    expected = means(values[places.reshape(-1)], some.offsets)
-    found, codes = outputs_and_codes(program, tiling.view.inputs(middles))
-    return np.abs(found - expected).max(1), codes, float(np.abs(values).max())
-
-
-def _errors_together(
-    tiling: Tiling, program: Program, some: CornerLists, middles: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """`errors` for a wide network; the largest output is that at some of the tiles."""
-    count = len(middles)
-    if tiling.values is not None:
-        used, places = np.unique(some.corners, return_inverse=True)
-        values = vertex_values(tiling, used)
-        expected = means(values[places.reshape(-1)], some.offsets)
-        together = ProgramAtPoints(program, tiling.view, middles)
-        errors = np.abs(together.coefficients @ together.output - expected).max(1)
-        return errors, pattern_codes(together.patterns, count), float(np.abs(values).max())
-    used, places = np.unique(some.corners, return_inverse=True)
-    together = ProgramAtPoints(program, tiling.view, np.concatenate([middles, tiling.vertices[used]]))
-    coefficients = together.coefficients
-    mean = means(coefficients[count:][places.reshape(-1)], some.offsets)
-    output = together.output
-    errors = np.abs((coefficients[:count] - mean) @ output).max(1)
-    size = float(np.abs(coefficients[:count:16] @ output).max())
-    return errors, pattern_codes([p[:count] for p in together.patterns], count), size
-
-
-def _affine_error(tiling: Tiling, values: np.ndarray) -> tuple[float, int]:
+def _affine_error(tiling: Tiling) -> tuple[float, int, int]:
     """Without the network: the largest distance of a tile's outputs from the plane nearest to them, and its tile.
 
-    Relative to the largest output. Triangles and intervals have none.
+    Relative to the largest output. Triangles and intervals have none. Nothing is known of patterns.
     """
+    values = vertex_values(tiling, np.arange(len(tiling.vertices)))
     offsets, corners = tiling.tiles.offsets, tiling.tiles.corners
     sizes = np.diff(offsets)
     worst, where = 0.0, 0
@@ -224,4 +188,4 @@ def _affine_error(tiling: Tiling, values: np.ndarray) -> tuple[float, int]:
         errors = np.abs(outputs - fit).max((1, 2))
         if errors.max() > worst:
             worst, where = float(errors.max()), int(tiles[errors.argmax()])
-    return worst / max(float(np.abs(values).max()), np.finfo(float).tiny), where
+    return worst / max(float(np.abs(values).max()), np.finfo(float).tiny), where, 0

@@ -33,6 +33,10 @@ def forward_mode() -> Iterator[None]:
         yield
 
 
+def _dual(batch: Tensor, direction: Tensor) -> Tensor:
+    return forward_ad.make_dual(batch, direction.expand_as(batch).contiguous())
+
+
 def block_rows(program: Program) -> int:
     """How many inputs to run together: all values of one row are counted, though not all live at once."""
     numbers = int(np.prod(program.input_shape)) + int(np.prod(program.output_shape))
@@ -64,8 +68,7 @@ def outputs_and_codes(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.n
 
 def pattern_codes(patterns: list[np.ndarray], count: int) -> np.ndarray:
     """`[N]` 64-bit hashes of activation patterns, given per fold as booleans `[N, U]`."""
-    codes = np.zeros(count, np.uint64)
-    first = 0
+    codes, first = np.zeros(count, np.uint64), 0
     for pattern in patterns:
         words = _packed(pattern)
         codes += _hashed(words, first).sum(1, dtype=np.uint64)
@@ -96,8 +99,8 @@ def directional_derivatives(program: Program, x: np.ndarray, directions: np.ndar
     with torch.no_grad():
         for direction in directions:
             with forward_mode():
-                dual = forward_ad.make_dual(batch, torch.from_numpy(direction).expand_as(batch).contiguous())
-                columns.append(_tangent(program.forward(dual)).reshape(len(x), -1).numpy())
+                slopes = _tangent(program.forward(_dual(batch, torch.from_numpy(direction))))
+                columns.append(slopes.reshape(len(x), -1).numpy())
     return np.stack(columns, 2)
 
 
@@ -128,20 +131,6 @@ def _walk(program: Program, x: Tensor) -> Iterator[tuple[Fold | None, Tensor]]:
     yield None, values[program.output]
 
 
-def unit_gradients(program: Program, x: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """`[N, D]`: row n is the gradient of unit `units[n]`'s pre-activation at input n; one backward pass per site."""
-    gradients = torch.zeros(len(x), int(np.prod(program.input_shape)), dtype=torch.float64)
-    with recording():
-        batch = torch.from_numpy(x.copy()).requires_grad_()
-        first = 0
-        for _, z in cuts(program, batch):
-            rows = np.flatnonzero((units >= first) & (units < first + z.shape[1]))
-            if len(rows):
-                gradients += _gradient(z[rows, units[rows] - first], batch)
-            first += z.shape[1]
-    return gradients.numpy()
-
-
 def unit_distances(program: Program, x: np.ndarray) -> np.ndarray:
     """`[N, U]` distances `|z_k| / ||grad z_k||` to the units' folds, continued straight from each point's tile.
 
@@ -154,8 +143,7 @@ def unit_distances(program: Program, x: np.ndarray) -> np.ndarray:
         with torch.no_grad():
             for direction in torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape):
                 with forward_mode():
-                    dual = forward_ad.make_dual(batch, direction.expand_as(batch).contiguous())
-                    tangents = [_tangent(z) for _, z in cuts(program, dual)]
+                    tangents = [_tangent(z) for _, z in cuts(program, _dual(batch, direction))]
                     squares += torch.cat(tangents, 1) ** 2
             values = torch.cat([z for _, z in cuts(program, batch)], 1)
     else:

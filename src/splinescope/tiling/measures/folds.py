@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...network.program import units_of_cuts
-from ...support.checks import check_index, check_whole
+from ...support.checks import check_whole
 from ...support.display import counted, table
 from ...support.errors import InputError
 from ..approximation import OfTiling
 from ..kernels.grid_lookup import draw_lengths
-from . import maps
-from .differentiate import block_rows, blocks, unit_gradients
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -28,7 +26,7 @@ class Folds(OfTiling):
     """The walls inside the domain, each with what made it. Where folds coincide, the first in execution order.
 
     Attributes:
-        tiling: The tiling they come from.
+        tiling: Theirs.
         walls: `[F]` numbers of the walls in `Tiling.walls`.
         sites: `[F]` index into `Tiling.sites`, which holds the module path.
         units: `[F]` unit within the site.
@@ -47,7 +45,7 @@ class Folds(OfTiling):
         return len(self.walls)
 
     def __repr__(self) -> str:
-        layers = counted(len(self.by_layer()), "layer")
+        layers = counted(len(np.unique(self.depths)), "layer")
         return f"Folds({len(self)} walls of {layers}, {self.measure} {self.lengths.sum():.6g})"
 
     @property
@@ -57,27 +55,17 @@ class Folds(OfTiling):
 
     def summary(self) -> str:
         """Walls, folding units and length, per layer."""
-        rows, lengths = [("layer", "walls", "units", self.measure)], self.lengths_by_layer()
-        for depth, length in list(lengths.items())[:30]:
+        rows = [("layer", "walls", "units", self.measure)]
+        for depth, length in self.lengths_by_layer().items():
             own = self.depths == depth
             units = len(np.unique(np.stack([self.sites[own], self.units[own]], 1), axis=0))
             rows.append((str(depth), str(int(own.sum())), str(units), f"{length:.6g}"))
-        more = f"\nand {len(lengths) - 30} more layers" if len(lengths) > 30 else ""
-        return f"{table([*rows, ('all', str(len(self)), '', f'{self.lengths.sum():.6g}')])}{more}\n{self.assurance}"
+        return f"{table([*rows, ('all', str(len(self)), '', f'{self.lengths.sum():.6g}')])}\n{self.assurance}"
 
     @cached_property
     def segments(self) -> np.ndarray:
         """`[F, 2, d]` ends in slice coordinates."""
         return self.tiling.vertices[self.tiling.walls.ends[self.walls]]
-
-    def paths(self) -> list[str]:
-        """Module path of each fold's site."""
-        names = np.array([site.path for site in self.tiling.sites], dtype=object)
-        return names[self.sites].tolist() if len(self) else []
-
-    def by_layer(self) -> dict[int, np.ndarray]:
-        """Layer depth -> rows of this table, for the layers that reach the slice."""
-        return {int(d): np.flatnonzero(self.depths == d) for d in np.unique(self.depths)}
 
     def lengths_by_layer(self) -> dict[int, float]:
         """Layer depth -> total length of its folds in slice coordinates, for every layer of the network."""
@@ -127,7 +115,7 @@ class Raster(OfTiling):
 
 
 def folds(tiling: Tiling) -> Folds:
-    """The walls inside the domain with site, unit, layer and length; `by_layer()`, `lengths_by_layer()`."""
+    """The walls inside the domain with site, unit, layer and length."""
     walls = np.flatnonzero(tiling.walls.cuts >= 0)
     sites, units = units_of_cuts(tiling.sites, tiling.walls.cuts[walls])
     depths = np.array([site.depth for site in tiling.sites], np.int64)
@@ -156,7 +144,7 @@ def bends(tiling: Tiling) -> Bends:
     Angles are measured from the two walls that meet, so their error is about 1e-16 of the slice's extent over
     the length of the shorter wall. Vertices at which more than two walls of one unit meet are left out.
     """
-    need_plane(tiling, "bends of folds")
+    need_dimension(tiling, "bends of folds", 2)
     table = folds(tiling)
     cuts = tiling.walls.cuts[table.walls].astype(np.int64)
     # every fold at every vertex: (vertex, cut, depth, row of the table)
@@ -175,58 +163,13 @@ def bends(tiling: Tiling) -> Bends:
     chosen = new[(size == 2) & (depth[new] > lowest[new])]
     pair = np.stack([row[chosen], row[chosen + 1]], 1)
     center = tiling.vertices[vertex[chosen]]
-    rays = [_other_end(tiling, table, pair[:, side], vertex[chosen]) - center for side in (0, 1)]
+    ends = tiling.walls.ends[table.walls[pair]]
+    others = np.where(ends[..., 0] == vertex[chosen][:, None], ends[..., 1], ends[..., 0])
+    rays = [tiling.vertices[others[:, side]] - center for side in (0, 1)]
     cross = rays[0][:, 0] * rays[1][:, 1] - rays[0][:, 1] * rays[1][:, 0]
     angles = np.abs(np.arctan2(cross, (rays[0] * rays[1]).sum(1)))
     met = table.walls[pair]
     return Bends(vertex[chosen], cut[chosen], crossed[chosen], angles, met, certainty=tiling.certainty)
-
-
-def _other_end(tiling: Tiling, table: Folds, rows: np.ndarray, vertices: np.ndarray) -> np.ndarray:
-    ends = tiling.walls.ends[table.walls[rows]]
-    return tiling.vertices[np.where(ends[:, 0] == vertices, ends[:, 1], ends[:, 0])]
-
-
-def input_dihedrals(tiling: Tiling, bends: Bends) -> np.ndarray:
-    """`[B]` dihedral angles in the full input space of the folds of `bends()`: `pi - angle(n-, n+)`.
-
-    n- and n+ are the gradients of the pre-activation on both sides of the crossed fold; for two layers
-    `n+ = n- + v_k w_k` (v_k the weight from unit k, w_k its own weights). Exact; two backward passes per bend.
-    """
-    program = tiling.program("dihedral angles in the input space")
-    angles = np.empty(len(bends.cuts))
-    for block in blocks(len(angles), block_rows(program)):
-        normals = []
-        for side in (0, 1):  # both tiles of a fold's wall have the same gradient of its pre-activation
-            tile = tiling.walls.tiles[bends.walls[block, side], 0].astype(np.int64)
-            points = tiling.view.inputs(maps.inner_points(tiling, tile))
-            normals.append(unit_gradients(program, points, bends.cuts[block]))
-        angles[block] = np.pi - _angles(normals[0], normals[1])
-    return angles
-
-
-def graph_angles(tiling: Tiling, output: int = 0) -> np.ndarray:
-    """`[E]` dihedral angles, across each wall, of the graph of one output over the slice; pi is flat.
-
-    NaN for walls with a tile on one side only.
-    """
-    check_index(output, "output", maps.output_count(tiling))
-    angles = np.full(len(tiling.walls), np.nan)
-    inner = np.flatnonzero((tiling.walls.tiles >= 0).all(1))
-    gradients = np.empty((tiling.count, tiling.dimension))
-    for tiles, slopes in maps.iterate_slopes(tiling):
-        gradients[tiles] = slopes[:, output]
-    normals = np.concatenate([-gradients, np.ones((tiling.count, 1))], 1)
-    sides = tiling.walls.tiles[inner]
-    angles[inner] = np.pi - _angles(normals[sides[:, 0]], normals[sides[:, 1]])
-    return angles
-
-
-def _angles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """`[N]` angles between rows, by a formula that is accurate for small and large ones (Kahan)."""
-    a = a / np.linalg.norm(a, axis=1, keepdims=True)
-    b = b / np.linalg.norm(b, axis=1, keepdims=True)
-    return 2 * np.arctan2(np.linalg.norm(a - b, axis=1), np.linalg.norm(a + b, axis=1))
 
 
 def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> Raster:
@@ -236,12 +179,11 @@ def fold_raster(tiling: Tiling, cells: int = 256, depth: int | None = None) -> R
         cells: Cells along the longer side; cells are (nearly) square.
         depth: Only folds of this layer.
     """
-    need_flat(tiling, "rasters of folds")
+    need_dimension(tiling, "rasters of folds", 1, 2)
     check_whole(cells, "cells", most=1 << 14)
     layers = sorted({site.depth for site in tiling.sites})
     if depth is not None and depth not in layers:
-        possible = f"one of the layers {', '.join(map(str, layers))}" if layers else "None: the network has no folds"
-        raise InputError(f"depth must be {possible}, got {depth!r}.")
+        raise InputError(f"depth must be None or one of the layers {layers}, got {depth!r}.")
     table = folds(tiling)
     segments = table.segments if depth is None else table.segments[table.depths == depth]
     low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
@@ -260,13 +202,8 @@ def need_tiling(given: object, name: str = "tiling") -> None:
         raise InputError(f"{name} must be a Tiling (see tessellate), got {type(given).__name__}.")
 
 
-def need_plane(tiling: Tiling, what: str) -> None:
+def need_dimension(tiling: Tiling, what: str, *possible: int) -> None:
     need_tiling(tiling)
-    if tiling.dimension != 2:
-        raise InputError(f"{what} need a 2-D tiling, got a {tiling.dimension}-D one.")
-
-
-def need_flat(tiling: Tiling, what: str) -> None:
-    need_tiling(tiling)
-    if tiling.dimension > 2:
-        raise InputError(f"{what} need a 1-D or 2-D tiling, got a {tiling.dimension}-D one.")
+    if tiling.dimension not in possible:
+        wanted = " or ".join(f"{d}-D" for d in possible)
+        raise InputError(f"{what} need a {wanted} tiling, got a {tiling.dimension}-D one.")

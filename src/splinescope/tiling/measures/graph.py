@@ -16,6 +16,8 @@ from . import maps
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
+_SLOPES_KEPT = 1 << 24  # numbers in the slopes of all tiles, up to which they are worked out once
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DualGraph(OfTiling):
@@ -29,12 +31,6 @@ class DualGraph(OfTiling):
     edges: np.ndarray
     degrees: np.ndarray
 
-    def neighbors(self) -> tuple[np.ndarray, np.ndarray]:
-        """CSR form: tile i's neighbours are `indices[starts[i]:starts[i + 1]]`."""
-        both = np.concatenate([self.edges, self.edges[:, ::-1]])
-        indices = both[np.lexsort((both[:, 1], both[:, 0])), 1]
-        return np.concatenate([[0], np.cumsum(self.degrees)]), indices
-
     def summary(self) -> str:
         """The graph in words."""
         d = self.degrees
@@ -42,15 +38,14 @@ class DualGraph(OfTiling):
         return f"{len(d)} tiles share {len(self.edges)} borders{each}.\n{self.assurance}"
 
     def to_networkx(self) -> Any:
-        """A `networkx.Graph` on the tile numbers (needs the extra "graph")."""
-        graph = require("networkx", "graph").Graph()
-        graph.add_nodes_from(range(len(self.degrees)))
+        """A `networkx.Graph` on the tile numbers (extra "graph")."""
+        graph = require("networkx", "graph").empty_graph(len(self.degrees))
         graph.add_edges_from(self.edges.tolist())
         return graph
 
 
 def dual_graph(tiling: Tiling) -> DualGraph:
-    """Tiles joined where they share a wall: edges, degrees, CSR neighbours, `to_networkx()`."""
+    """Tiles joined where they share a wall."""
     sides = tiling.walls.tiles
     sides = np.sort(sides[(sides >= 0).all(1)], axis=1).astype(np.int64)
     keys = np.unique(sides[:, 0] * tiling.count + sides[:, 1])
@@ -58,17 +53,10 @@ def dual_graph(tiling: Tiling) -> DualGraph:
     return DualGraph(edges, np.bincount(edges.reshape(-1), minlength=tiling.count), certainty=tiling.certainty)
 
 
-def components(tiling: Tiling, walls: np.ndarray) -> tuple[int, np.ndarray]:
-    """Tiles joined across the given walls (mask `[E]`): how many groups, and each tile's group `[K]`."""
-    sides = tiling.walls.tiles[walls & (tiling.walls.tiles >= 0).all(1)]
-    labels = connected(tiling.count, sides[:, 0], sides[:, 1])
-    return int(labels.max(initial=-1)) + 1, labels
-
-
 def counts_by_depth(tiling: Tiling) -> dict[int, int]:
     """Depth l -> number of tiles of the first l layers on the slice (0: one per connected part). Exact.
 
-    Found by merging tiles across deeper folds. Compare `zaslavsky` for one layer, `serra` and `montufar` for more.
+    Found by merging tiles across deeper folds.
     """
     depths = np.array([site.depth for site in tiling.sites] + [0])  # sites[-1], outside, is the last
     walls, parents, counts = tiling.walls, np.arange(tiling.count, dtype=np.int32), {}
@@ -106,19 +94,26 @@ def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:
     check_positive(rtol, "rtol")
     extent = float(np.ptp(tiling.view.domain, axis=0).max())
     # outputs hold slopes to about 1e-16 of the largest over the size of a tile, and no better
-    largest = max((float(np.abs(values).max()) for _, values in maps.iterate_vertex_values(tiling)), default=0.0)
-    tolerance = rtol * max(float(maps.slope_norms(tiling, "frobenius").max(initial=0.0)), largest / extent)
+    few = tiling.count * maps.output_count(tiling) * tiling.dimension <= _SLOPES_KEPT
+    known = maps.slopes(tiling) if few else None
+    given = (a for _, a in maps.iterate_slopes(tiling)) if known is None else (known,)
+    norms = (np.sqrt(np.einsum("kij,kij->k", a, a)) for a in given)
+    steepest = max(float(each.max(initial=0.0)) for each in norms)
+    tolerance = rtol * max(steepest, maps.largest_output(tiling) / extent)
     walls = tiling.walls
     inner = np.flatnonzero((walls.tiles >= 0).all(1))
     same = np.zeros(len(walls), bool)
     for block in maps.output_blocks(tiling, len(inner), "pieces"):
         chosen = inner[block]
-        tiles, rows = np.unique(walls.tiles[chosen], return_inverse=True)
-        slopes = maps.slopes(tiling, tiles)
-        rows = rows.reshape(-1, 2)
+        slopes, rows = known, walls.tiles[chosen]
+        if slopes is None:
+            tiles, rows = np.unique(rows, return_inverse=True)
+            slopes, rows = maps.slopes(tiling, tiles), rows.reshape(-1, 2)
         same[chosen] = np.linalg.norm(slopes[rows[:, 0]] - slopes[rows[:, 1]], axis=(1, 2)) <= tolerance
-    count, labels = components(tiling, same)
+    sides = walls.tiles[same]
+    labels = connected(tiling.count, sides[:, 0], sides[:, 1])
     _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
+    count = len(first)
     rank = np.empty(count, np.int64)
     rank[np.argsort(first)] = np.arange(count)
     labels = rank[labels.reshape(-1)]

@@ -9,9 +9,10 @@ import numpy as np
 
 from ...support.checks import as_float64_array, as_points, check_positive
 from ...support.errors import InputError
-from ..cells.polytopes import Facets, Polytopes
+from ..cells.polytopes import Facets
 from ..kernels.grid_lookup import count_near, locate_points, sort_into_cells
 from ..kernels.polytope_corners import build_boxes, locate_in_boxes
+from .folds import need_dimension
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -65,8 +66,7 @@ class Boxes:
 def make_boxes(tiling: Tiling) -> Boxes:
     """Cost and memory linear in the number of tiles, after a sort."""
     walls, tiles = tiling.walls, tiling.tiles
-    if not isinstance(walls, Facets):
-        raise InputError(f"boxes are of tiles in 3-D and beyond, got a {tiling.dimension}-D tiling: see `grid`.")
+    assert isinstance(walls, Facets)
     low, high = tiling.view.domain.min(0), tiling.view.domain.max(0)
     bits = 60 // tiling.dimension
     shares = (tiling.moments[1] - low) / (high - low)
@@ -99,22 +99,13 @@ def locate(tiling: Tiling, points: Any) -> np.ndarray:
         place = np.clip(np.searchsorted(left, points[:, 0], side="right") - 1, 0, None)
         inside = (points[:, 0] >= left[place] - slack) & (points[:, 0] <= right[place] + slack)
         return np.where(inside, order[place], -1)
-    if tiling.dimension > 2:
-        return _locate_solids(tiling, points, slack)
-    grid = tiling.grid
-    arguments = (tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices)
-    locate_points(points, *arguments, grid.low, grid.step, *grid.shape, grid.starts, grid.tiles, slack, found)
-    return found
-
-
-def _locate_solids(tiling: Tiling, points: np.ndarray, slack: float) -> np.ndarray:
-    """`[N]` the tile of each point `[N, d]`; -1 outside."""
-    walls, tiles, boxes = tiling.walls, tiling.tiles, tiling.boxes
+    if tiling.dimension == 2:
+        locate_points(points, *_lists(tiling), slack, found)
+        return found
+    walls, boxes = tiling.walls, tiling.boxes
     assert isinstance(walls, Facets)
-    assert isinstance(tiles, Polytopes)
-    found = np.full(len(points), -1, np.int64)
     locate_in_boxes(
-        points, boxes.lows, boxes.highs, boxes.order, tiles.facet_offsets, walls.numbers,
+        points, boxes.lows, boxes.highs, boxes.order, tiling.tiles.side_offsets, walls.numbers,
         walls.tiles[:, 0].copy(), boxes.normals, boxes.heights, slack, found,
     )  # fmt: skip
     return found
@@ -123,7 +114,7 @@ def _locate_solids(tiling: Tiling, points: np.ndarray, slack: float) -> np.ndarr
 def tiles_near(tiling: Tiling, point: Any, radius: float) -> np.ndarray:
     """Numbers of the tiles that meet the open disc (1-D: interval) about a point: those with area inside. Exact."""
     radius = check_positive(radius, "radius")
-    _need_discs(tiling)
+    need_dimension(tiling, "tiles near a point", 1, 2)
     point = as_points(np.atleast_2d(as_float64_array(point, "point")), tiling.dimension)
     if len(point) != 1:
         raise InputError(f"point must be one point of shape ({tiling.dimension},); for many, see counts_near.")
@@ -137,7 +128,7 @@ def tiles_near(tiling: Tiling, point: Any, radius: float) -> np.ndarray:
 def counts_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
     """`[N]` number of tiles that meet the open disc about each point `[N, d]`: exact local complexity."""
     radius = check_positive(radius, "radius")
-    _need_discs(tiling)
+    need_dimension(tiling, "tiles near a point", 1, 2)
     points = as_points(points, tiling.dimension)
     if tiling.dimension == 1:
         left, right, _ = _intervals(tiling)
@@ -147,20 +138,16 @@ def counts_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
     return _near(tiling, points, radius, np.zeros(0, np.int64))
 
 
-def _need_discs(tiling: Tiling) -> None:
-    if tiling.dimension > 2:
-        raise InputError(f"tiles near a point need a 1-D or 2-D tiling, got a {tiling.dimension}-D one.")
-
-
 def _near(tiling: Tiling, points: np.ndarray, radius: float, found: np.ndarray) -> np.ndarray:
-    grid = tiling.grid
-    counts = np.zeros(len(points), np.int64)
-    arguments = (tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices)
-    seen = np.full(tiling.count, -1, np.int64)
-    count_near(
-        points, radius, *arguments, grid.low, grid.step, *grid.shape, grid.starts, grid.tiles, seen, counts, found
-    )
+    counts, seen = np.zeros(len(points), np.int64), np.full(tiling.count, -1, np.int64)
+    count_near(points, radius, *_lists(tiling), seen, counts, found)
     return counts
+
+
+def _lists(tiling: Tiling) -> tuple[Any, ...]:
+    """Tiles of a plane and its grid, as kernels take them."""
+    tiles, grid = tiling.tiles, tiling.grid
+    return tiles.offsets, tiles.corners, tiling.vertices, grid.low, grid.step, *grid.shape, grid.starts, grid.tiles
 
 
 def _intervals(tiling: Tiling) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The affine map of every tile: `f(t) = A t + c` on the slice, `f(x) = A x + c` in the input space."""
+"""The affine map `f(t) = A t + c` of every tile, its norm, its outputs, classes and activations."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
-from ...support.checks import check_choice
+from ...support.checks import as_points, check_index
 from ...support.errors import InputError
-from ...support.progress import Progress, stepping
+from ...support.progress import stepping
+from ..cells.lists import CornerLists, means
 from ..kernels.polygon_shapes import spanning_triangles
 from ..kernels.polytope_corners import spanning_corners
-from .differentiate import block_rows, blocks, directional_derivatives, jacobians, outputs
+from .differentiate import BLOCK_BYTES, block_rows, blocks, directional_derivatives, jacobians, outputs
+from .neighbors import ProgramAtPoints, points_together
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
-NORMS = ("spectral", "frobenius")
 THIN = 1e-6
 """Tiles thinner than this times the slice's extent get their slope from the network, not from their corners:
 the corners give it to about machine epsilon times extent over thickness."""
 
 _NUMBERS_AT_ONCE = 1 << 21  # of outputs in one block
 _MOST_AT_ONCE = 1 << 16  # tiles, walls or vertices in one block
-_LARGEST_RESULT = 4 << 30  # bytes
 
 
 def as_tiles(tiling: Tiling, tiles: Any) -> np.ndarray:
@@ -55,6 +56,14 @@ def vertex_values(tiling: Tiling, rows: np.ndarray) -> np.ndarray:
     )
 
 
+def corner_values(tiling: Tiling, cells: CornerLists) -> np.ndarray:
+    """`[M, C]` outputs at the corners of some tiles; where the network computes them, each vertex only once."""
+    if tiling.values is not None:
+        return tiling.values[cells.corners]
+    used, rows = np.unique(cells.corners, return_inverse=True)
+    return vertex_values(tiling, used)[rows.reshape(-1)]
+
+
 def output_count(tiling: Tiling) -> int:
     """C, the numbers in one output of the network."""
     if tiling.values is not None:
@@ -62,10 +71,10 @@ def output_count(tiling: Tiling) -> int:
     return int(np.prod(tiling.program("outputs").output_shape))
 
 
-def output_blocks(tiling: Tiling, count: int, what: str, progress: Progress | bool | None = None) -> Iterator[slice]:
+def output_blocks(tiling: Tiling, count: int, what: str) -> Iterator[slice]:
     """0..count (tiles, walls or vertices) in blocks whose outputs take little memory; tells how far it is."""
     each = output_count(tiling) if count else 1
-    yield from stepping(list(blocks(count, int(np.clip(_NUMBERS_AT_ONCE // each, 1, _MOST_AT_ONCE)))), progress, what)
+    yield from stepping(list(blocks(count, int(np.clip(_NUMBERS_AT_ONCE // each, 1, _MOST_AT_ONCE)))), None, what)
 
 
 def iterate_vertex_values(tiling: Tiling) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -73,6 +82,17 @@ def iterate_vertex_values(tiling: Tiling) -> Iterator[tuple[np.ndarray, np.ndarr
     for block in output_blocks(tiling, len(tiling.vertices), "outputs at vertices"):
         rows = np.arange(block.start, block.stop)
         yield rows, vertex_values(tiling, rows)
+
+
+def largest_output(tiling: Tiling) -> float:
+    """Largest absolute output at a vertex."""
+    return max((float(np.abs(values).max()) for _, values in iterate_vertex_values(tiling)), default=0.0)
+
+
+def output_at_vertices(tiling: Tiling, output: int) -> np.ndarray:
+    """`[V]` one output at all vertices."""
+    check_index(output, "output", output_count(tiling))
+    return np.concatenate([values[:, output].copy() for _, values in iterate_vertex_values(tiling)] or [np.zeros(0)])
 
 
 def inner_points(tiling: Tiling, tiles: np.ndarray | None = None) -> np.ndarray:
@@ -85,9 +105,9 @@ def inner_points(tiling: Tiling, tiles: np.ndarray | None = None) -> np.ndarray:
 def slopes(tiling: Tiling, tiles: Any = None) -> np.ndarray:
     """`[k, C, d]` slopes A of the maps `f(t) = A t + c` on the slice, in slice coordinates.
 
-    From the outputs at three well-placed corners of each tile; tiles thinner than 1e-6 of the slice, whose
-    corners hold too few digits, by differentiating the network where it is attached (without it, NaN where the
-    corners lie on a line). Exact to rounding.
+    From the outputs at d + 1 well-placed corners of each tile; tiles thinner than 1e-6 of the slice, whose corners
+    hold too few digits, by differentiating the network (without it, NaN where the corners lie on a line). Exact to
+    rounding.
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (5).
     """
@@ -99,47 +119,34 @@ def offsets(tiling: Tiling, tiles: Any = None) -> np.ndarray:
     return np.concatenate([c for _, _, c in _iterate_maps(tiling, as_tiles(tiling, tiles))])
 
 
-def iterate_slopes(
-    tiling: Tiling, tiles: Any = None, progress: Progress | bool | None = None
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def iterate_slopes(tiling: Tiling) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(tile numbers, slopes `[k, C, d]`) for all tiles, a block at a time."""
-    for numbers, a, _ in _iterate_maps(tiling, as_tiles(tiling, tiles), progress):
+    for numbers, a, _ in _iterate_maps(tiling, np.arange(tiling.count)):
         yield numbers, a
 
 
-def _iterate_maps(
-    tiling: Tiling, tiles: np.ndarray, progress: Progress | bool | None = None
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _iterate_maps(tiling: Tiling, tiles: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """(tile numbers, slopes, offsets) a block at a time, at least one."""
-    for block in output_blocks(tiling, len(tiles), "maps of tiles", progress):
+    for block in output_blocks(tiling, len(tiles), "maps of tiles"):
         yield tiles[block], *_maps(tiling, tiles[block])
     if not len(tiles):
         yield tiles, *_maps(tiling, tiles)
 
 
-def slope_norms(tiling: Tiling, kind: str = "spectral") -> np.ndarray:
-    """`[K]` norms ("spectral" or "frobenius") of the slopes on the slice, a block at a time.
+def slope_norms(tiling: Tiling) -> np.ndarray:
+    """`[K]` spectral norms of the slopes on the slice.
 
-    The spectral norm is the Lipschitz constant of the network on the tile along the slice (for the orthonormal
-    bases that the constructors of `Slice` make).
+    It is the Lipschitz constant of the network on the tile along the slice (for the orthonormal bases that the
+    constructors of `Slice` make).
     """
-    check_choice(kind, "kind", NORMS)
     norms = np.empty(tiling.count)
     for numbers, a in iterate_slopes(tiling):
-        norms[numbers] = matrix_norms(a, kind)
+        norms[numbers] = spectral_norms(a)
     return norms
 
 
-def singular_values(tiling: Tiling, tiles: Any = None, *, progress: Progress | bool | None = None) -> np.ndarray:
-    """`[k, min(C, d)]` singular values of the slopes on the slice, largest first; `progress` as in `tessellate`."""
-    parts = [np.linalg.svd(a, compute_uv=False) for _, a in iterate_slopes(tiling, tiles, progress)]
-    return np.concatenate(parts)
-
-
-def matrix_norms(matrices: np.ndarray, kind: str) -> np.ndarray:
-    """`[k]` norms of `[k, m, n]` matrices; the spectral one by the Gram matrix of the shorter side."""
-    if kind == "frobenius":
-        return np.sqrt(np.einsum("kij,kij->k", matrices, matrices))
+def spectral_norms(matrices: np.ndarray) -> np.ndarray:
+    """`[k]` norms of `[k, m, n]` matrices, by the Gram matrix of the shorter side."""
     if matrices.shape[1] < matrices.shape[2]:
         matrices = matrices.transpose(0, 2, 1)
     gram = np.einsum("kij,kil->kjl", matrices, matrices, optimize=True)
@@ -159,12 +166,10 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if tiling.dimension == 1:
         ends = tiling.tiles.corners.reshape(-1, 2)[tiles]
         thickness = np.diff(tiling.vertices[ends, 0], axis=1)[:, 0]
-    elif tiling.dimension > 2:
-        ends, thickness = _spanning_simplices(tiling, tiles)
     else:
-        ends = np.empty((len(tiles), 3), np.int64)
-        thickness = np.empty(len(tiles))
-        spanning_triangles(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiles, ends, thickness)
+        ends, thickness = np.empty((len(tiles), tiling.dimension + 1), np.int64), np.empty(len(tiles))
+        span = spanning_triangles if tiling.dimension == 2 else spanning_corners
+        span(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiles, ends, thickness)
     used, rows = np.unique(ends, return_inverse=True)
     values = vertex_values(tiling, used)[rows.reshape(ends.shape)]
     points = tiling.vertices[ends]
@@ -172,7 +177,9 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slopes = _solid_slopes(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
     thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.view.domain, axis=0).max())
     if len(thin) and tiling.frozen is not None:
-        slopes[thin] = _slopes_by_network(tiling, tiles[thin])
+        places, basis = tiling.view.inputs(inner_points(tiling, tiles[thin])), np.array(tiling.view.basis)
+        for block in blocks(len(thin), block_rows(tiling.frozen)):
+            slopes[thin[block]] = directional_derivatives(tiling.frozen, places[block], basis)
     elif len(thin):  # nothing is known of what its corners do not tell
         slopes[thin[~np.isfinite(slopes[thin]).all((1, 2))]] = np.nan
     return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
@@ -194,63 +201,32 @@ def _flat_slopes(points: np.ndarray, values: np.ndarray) -> np.ndarray:
     return slopes
 
 
-def _slopes_by_network(tiling: Tiling, tiles: np.ndarray) -> np.ndarray:
-    program = tiling.program("slopes")
-    points = tiling.view.inputs(inner_points(tiling, tiles))
-    basis = np.array(tiling.view.basis)
-    return np.concatenate(
-        [directional_derivatives(program, points[b], basis) for b in blocks(len(tiles), block_rows(program))]
-    )
-
-
-def iterate_input_slopes(tiling: Tiling, tiles: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """`input_slopes` a block at a time: (tile numbers `[k]`, slopes `[k, C, D]`)."""
-    numbers = as_tiles(tiling, tiles)
-    program = tiling.program("slopes in the input space")
-    size = int(np.prod(program.input_shape)) * int(np.prod(program.output_shape))
-    rows = max(1, min(block_rows(program), (64 << 20) // (8 * size)))
-    for block in stepping(list(blocks(len(numbers), rows)), None, "slopes in the input space"):
-        points = tiling.view.inputs(inner_points(tiling, numbers[block]))
-        yield numbers[block], jacobians(program, points)
-
-
 def input_slopes(tiling: Tiling, tiles: Any) -> np.ndarray:
     """`[k, C, D]` slopes A of `f(x) = A x + c` in the full input space: Jacobians at a point of each tile.
 
-    Exact. Cost: min(C, D) passes through the network per tile, in blocks. For more than memory holds see
-    `iterate_input_slopes`.
+    Exact. Cost: min(C, D) passes through the network per tile, in blocks. The result takes 8 k C D bytes; for norms
+    alone, `input_slope_norms` holds few matrices at a time.
     """
-    numbers = as_tiles(tiling, tiles)
     program = tiling.program("slopes in the input space")
     shape = (int(np.prod(program.output_shape)), int(np.prod(program.input_shape)))
-    if 8 * len(numbers) * shape[0] * shape[1] > _LARGEST_RESULT:
-        raise InputError(
-            f"{len(numbers)} matrices of {shape[0]} x {shape[1]} take over {_LARGEST_RESULT >> 30} GiB: "
-            "ask for fewer tiles, or use iterate_input_slopes or input_slope_norms, which hold few at a time."
-        )
-    parts = [a for _, a in iterate_input_slopes(tiling, numbers)]
-    return np.concatenate(parts) if parts else np.zeros((0, *shape))
+    return np.concatenate([np.empty((0, *shape)), *(a for _, a in _iterate_input_slopes(tiling, tiles))])
 
 
-def input_slope_norms(tiling: Tiling, tiles: Any = None, kind: str = "spectral") -> np.ndarray:
-    """`[k]` norms of `input_slopes`, holding a block at a time: the local Lipschitz constants of the network."""
-    check_choice(kind, "kind", NORMS)
-    parts = [matrix_norms(a, kind) for _, a in iterate_input_slopes(tiling, tiles)]
-    return np.concatenate(parts) if parts else np.zeros(0)
+def input_slope_norms(tiling: Tiling, tiles: Any = None) -> np.ndarray:
+    """`[k]` spectral norms of `input_slopes`: local Lipschitz constants of the network. Exact."""
+    norms = np.empty(len(as_tiles(tiling, tiles)))
+    for block, matrices in _iterate_input_slopes(tiling, tiles):
+        norms[block] = spectral_norms(matrices)
+    return norms
 
 
-def input_singular_values(tiling: Tiling, tiles: Any = None) -> np.ndarray:
-    """`[k, min(C, D)]` singular values of `input_slopes`, largest first, holding a block of matrices at a time."""
-    parts = [np.linalg.svd(a, compute_uv=False) for _, a in iterate_input_slopes(tiling, tiles)]
-    return np.concatenate(parts) if parts else np.zeros((0, 0))
-
-
-def _spanning_simplices(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per tile d + 1 corners that span it well, `[k, d + 1]`, and how thin it is in its thinnest direction, `[k]`."""
-    chosen = np.empty((len(tiles), tiling.dimension + 1), np.int64)
-    thickness = np.empty(len(tiles))
-    spanning_corners(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiles, chosen, thickness)
-    return chosen, thickness
+def _iterate_input_slopes(tiling: Tiling, tiles: Any) -> Iterator[tuple[slice, np.ndarray]]:
+    numbers = as_tiles(tiling, tiles)
+    program = tiling.program("slopes in the input space")
+    size = int(np.prod(program.input_shape)) * int(np.prod(program.output_shape))
+    rows = max(1, min(block_rows(program), BLOCK_BYTES // (8 * size)))
+    for block in stepping(list(blocks(len(numbers), rows)), None, "slopes in the input space"):
+        yield block, jacobians(program, tiling.view.inputs(inner_points(tiling, numbers[block])))
 
 
 def _solid_slopes(points: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -264,3 +240,42 @@ def _solid_slopes(points: np.ndarray, values: np.ndarray) -> np.ndarray:
         slopes = np.full((len(points), values.shape[2], points.shape[2]), np.nan)
         slopes[~flat] = np.linalg.solve(edges[~flat], rises[~flat]).transpose(0, 2, 1)
         return slopes
+
+
+def outputs_at(tiling: Tiling, points: Any) -> np.ndarray:
+    """`[N, C]` outputs (before any ending) at slice coordinates `[N, d]`, by the network."""
+    points = as_points(points, tiling.dimension)
+    program = tiling.program("outputs at points")
+    parts = [outputs(program, tiling.view.inputs(points[b])) for b in blocks(len(points), block_rows(program))]
+    return np.concatenate(parts) if parts else np.zeros((0, int(np.prod(program.output_shape))))
+
+
+def output_ranges(tiling: Tiling, output: int = 0) -> np.ndarray:
+    """`[K, 2]` least and largest value of one output on each tile. Exact: an affine map is extreme at corners."""
+    return tiling.tiles.corner_ranges(output_at_vertices(tiling, output))
+
+
+def classes(tiling: Tiling) -> np.ndarray:
+    """`[K]` winning output in the middle of each tile (one output: 1 where it is positive, else 0)."""
+    winners = np.empty(tiling.count, np.int64)
+    for block in output_blocks(tiling, tiling.count, "classes"):
+        some = tiling.tiles.some(np.arange(block.start, block.stop))
+        middles = means(corner_values(tiling, some), some.offsets)
+        winners[block] = middles.argmax(1) if middles.shape[1] > 1 else middles[:, 0] > 0
+    return winners
+
+
+def active_units(tiling: Tiling) -> np.ndarray:
+    """`[K]` number of units on the positive side of their fold on each tile."""
+    program = tiling.program("activation patterns")
+    counts = np.zeros(tiling.count, np.int64)
+    points = inner_points(tiling)
+    together = points_together(program, tiling.view)
+    for block in stepping(list(blocks(tiling.count, together or block_rows(program))), None, "activation patterns"):
+        if together:
+            patterns = ProgramAtPoints(program, tiling.view, points[block]).patterns
+        else:
+            with torch.no_grad():
+                patterns = list(program.patterns(torch.from_numpy(tiling.view.inputs(points[block]))))
+        counts[block] = sum(pattern.sum(1) for pattern in patterns)
+    return counts

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...network.program import Program, Tournament
+from ...support.checks import as_points
 from ...support.display import Certainty, Result, table
 from .differentiate import block_rows, blocks, jacobians, outputs, unit_distances
+
+if TYPE_CHECKING:
+    from ..tiling import Tiling
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +53,16 @@ class InputMargin(Result):
         return f"{table(rows)}\nTo the boundary exactly so for {sure}.\n{self.assurance}"
 
 
+def tiling_margin(tiling: Tiling, points: Any) -> InputMargin:
+    """Distances in the full input space from points `[N, d]` of the slice to their tiles' edges and the boundary.
+
+    See `InputMargin` for which are exact and which are bounds. Cost: min(D, units) passes through the network.
+    """
+    program = tiling.program("distances in the input space")
+    inputs = tiling.view.inputs(as_points(points, tiling.dimension))
+    return input_margin(program, inputs, exact_network=tiling.certainty == "exact")
+
+
 def edge_distances(program: Program, x: np.ndarray) -> np.ndarray:
     """`[N]` distances of inputs `[N, *input_shape]` to the edges of their own tiles, in the input space.
 
@@ -68,8 +83,7 @@ def input_margin(program: Program, x: np.ndarray, *, exact_network: bool = True)
     On the point's own tile the distance to the boundary against class j is `(f_c - f_j) / ||grad (f_c - f_j)||`, c the
     winner (for one output, `|f| / ||grad f||`). If the smallest of these is at most the distance to the edge, the
     nearest boundary point is in the tile and the distance is exact; otherwise the ball that reaches the edge is
-    free of boundary, and `edge` is a lower bound. All of this is of the program: where that only stands for a smooth
-    model (`exact_network=False`), nothing is exact.
+    free of boundary, and `edge` is a lower bound.
     """
     edge = edge_distances(program, x)
     quotient = np.empty(len(x))

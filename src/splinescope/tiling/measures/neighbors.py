@@ -4,6 +4,7 @@ through its ops, not every point. For points of some hundred tiles these are abo
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -18,8 +19,17 @@ from ..engine.rows_factored import box, touching
 from ..engine.segments import Segment, cut_into_segments
 from ..slice import Slice
 
+_WIDE = 4096  # units, or _LONG numbers of an input: from here on points are worked out together
+_LONG = 512
+_ON_LINES = 512  # points together: on a line there are as many basis rows as points
 _EPS = float(np.finfo(float).eps)
 _SEGMENTS: WeakKeyDictionary[Program, list[Segment]] = WeakKeyDictionary()
+
+
+def points_together(program: Program, view: Slice) -> int | None:
+    """How many neighbouring points to evaluate as one `ProgramAtPoints`; None if each is better off by itself."""
+    wide = sum(fold.site.cuts for fold in program.folds) > _WIDE or math.prod(program.input_shape) >= _LONG
+    return (_ON_LINES if view.dimension == 1 else 2 * _ON_LINES) if wide else None
 
 
 class ProgramAtPoints:

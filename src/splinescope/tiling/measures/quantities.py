@@ -1,7 +1,5 @@
-"""One number or one class per tile, by name: what histograms count, colours show and exported tables hold.
-
-This table is the only list of them: register one more with `@quantity`, and pictures, pages, histograms, exported
-tables and the command line have it. docs/tiling.md tells what each is.
+"""One number or one class per tile, by name: register one more with `@quantity`, and pictures, pages, histograms and
+the command line have it. docs/tiling.md tells what each is.
 """
 
 from __future__ import annotations
@@ -53,9 +51,7 @@ class Quantity(OfTiling):
 
         A logarithm leaves out what is rounding beside the largest value: the slope of a flat tile, 1e-17 or so.
         """
-        seen = np.ones(len(self.values), bool)
-        if self.log:
-            seen = self.values > _ROUNDING * self.values.max(initial=0.0)
+        seen = self.values > (_ROUNDING * self.values.max(initial=0.0) if self.log else -np.inf)
         values = self.values[seen]
         if not len(values):
             return (1.0, 1.0) if self.log else (0.0, 0.0)
@@ -68,17 +64,15 @@ class Quantity(OfTiling):
         return float(values[order[low]]), float(values[order[high]])
 
 
+Make = Callable[["Tiling", int], Quantity]
+"""(tiling, number of an output) -> the quantity."""
+
+
 @dataclass(frozen=True)
 class Rule:
-    """How a quantity is made, of one output if it is of one, and of which tilings.
+    """How a quantity is made, of which tilings, and whether it costs a pass through the network per tile."""
 
-    Attributes:
-        make: (tiling, number of an output) -> the quantity.
-        given: Whether a tiling can give it: by its dimension, its outputs, its network.
-        runs_network: It costs a pass through the network per tile.
-    """
-
-    make: Callable[[Tiling, int], Quantity]
+    make: Make
     given: Callable[[Tiling], bool]
     runs_network: bool
 
@@ -88,10 +82,10 @@ QUANTITIES: dict[str, Rule] = {}
 
 def quantity(
     name: str, *, given: Callable[[Tiling], bool] = lambda tiling: True, runs_network: bool = False
-) -> Callable[[Callable[[Tiling, int], Quantity]], Callable[[Tiling, int], Quantity]]:
+) -> Callable[[Make], Make]:
     """Register a quantity: its function takes a tiling and the number of an output."""
 
-    def register(make: Callable[[Tiling, int], Quantity]) -> Callable[[Tiling, int], Quantity]:
+    def register(make: Make) -> Make:
         QUANTITIES[name] = Rule(make, given, runs_network)
         return make
 

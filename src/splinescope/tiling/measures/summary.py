@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...support.checks import as_float64_array, check_finite, check_positive, check_whole
+from ...support.checks import as_float64_array, check_positive, check_whole
 from ...support.display import CERTAINTIES, table
 from ...support.errors import InputError
 from ..approximation import OfTiling
 from . import graph, maps, tile_shapes
-from .crofton import crofton_constant
 from .folds import need_tiling, sizes_by_layer
 from .locate import counts_near
 from .quantities import tile_quantity
-from .region_counts import zaslavsky
+from .region_counts import crofton_constant, zaslavsky
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..tiling import Tiling
+
+Number = float | int | bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,42 +35,17 @@ class Histogram(OfTiling):
     edges: np.ndarray
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Growth(OfTiling):
-    """How many folds a line meets: the quantity that grows linearly with the number of units at initialisation.
-
-    Attributes:
-        folds_per_length: 1-D: folds per unit length of the slice. Beyond: the mean over all lines of the plane or
-            space, which by the Cauchy-Crofton formula is `c_d S / V` for folds of total (d-1)-volume S in a d-volume V
-            (see `crofton_constant`; on a plane `2 L / (pi A)`). Exact.
-        units: Units of the network.
-        per_unit: Their quotient; about constant over widths and depths for networks at initialisation.
-    """
-
-    folds_per_length: float
-    units: int
-    per_unit: float
-
-
-def histogram(
-    tiling: Tiling, of: Any, bins: Any = None, *, weighted: bool = False, log: bool = False, output: int = 0
-) -> Histogram:
+def histogram(tiling: Tiling, of: str, bins: Any = None, *, weighted: bool = False) -> Histogram:
     """Histogram over tiles, or over the slice.
 
     Args:
-        of: Name of a quantity (see `quantity`), or `[K]` numbers.
+        of: Name of a quantity (see `quantity`).
         bins: How many, or their edges; by default 50, or one per whole number for what is counted or a class.
         weighted: Count area instead of tiles: what a random point of the slice sees.
-        log: Bins of equal width on a logarithmic scale; values that are not positive are left out.
-        output: Which output "value" is of.
     """
-    values = tile_quantity(tiling, of, output=output).values if isinstance(of, str) else as_float64_array(of, "of")
-    check_finite(values, "of")
-    if values.shape != (tiling.count,):
-        raise InputError(f"of must be one number per tile, shape ({tiling.count},), got {values.shape}.")
-    weights = tiling.areas if weighted else None
+    values = tile_quantity(tiling, of).values
     if bins is None:
-        counted = np.issubdtype(values.dtype, np.integer) and not log and len(values) and np.ptp(values) < 1000
+        counted = np.issubdtype(values.dtype, np.integer) and len(values) and np.ptp(values) < 1000
         bins = np.arange(values.min(), values.max() + 2) - 0.5 if counted else 50
     if np.ndim(bins):
         bins = as_float64_array(bins, "bins")
@@ -79,14 +53,7 @@ def histogram(
             raise InputError("bins must be a number of bins, or at least two edges in ascending order.")
     else:
         bins = check_whole(bins, "bins")
-    if log and isinstance(bins, int):
-        positive = values[values > 0]
-        if not len(positive):
-            raise InputError("log bins need positive values, got none.")
-        low, high = np.log10(positive.min()), np.log10(positive.max())
-        bins = np.logspace(low, high if high > low else low + 1, bins + 1)
-        bins[0], bins[-1] = min(bins[0], positive.min()), max(bins[-1], positive.max())  # despite rounding
-    counts, edges = np.histogram(values, bins, weights=weights)
+    counts, edges = np.histogram(values, bins, weights=tiling.areas if weighted else None)
     return Histogram(counts, edges, certainty=tiling.certainty)
 
 
@@ -97,36 +64,33 @@ def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
     return counts_near(tiling, points, radius) / size
 
 
-def growth(tiling: Tiling) -> Growth:
-    """Folds met per unit length of a line, and per unit of the network.
+def folds_per_length(tiling: Tiling) -> float:
+    """How many folds a line of the slice meets per unit length: on a plane or in a space the mean over all lines.
 
-    At initialisation the number of folds that a line meets grows linearly with the number of units, not
-    exponentially with depth. Reference: Hanin, Rolnick, "Complexity of linear regions in deep networks", 2019.
+    By the Cauchy-Crofton formula that is `c_d S / V` for folds of total (d-1)-volume S in a d-volume V (see
+    `crofton_constant`; on a plane `2 L / (pi A)`). Exact. At initialisation it grows linearly with the number of
+    units, not exponentially with depth (Hanin, Rolnick, "Complexity of linear regions in deep networks", 2019).
     """
     if tiling.dimension == 1:
-        density = int(np.count_nonzero(tiling.walls.cuts >= 0)) / tiling.view.size
-    else:
-        density = crofton_constant(tiling.dimension) * sum(sizes_by_layer(tiling).values()) / tiling.view.size
-    units = sum(site.units for site in tiling.sites)
-    return Growth(density, units, density / units if units else 0.0, certainty=tiling.certainty)
+        return int(np.count_nonzero(tiling.walls.cuts >= 0)) / tiling.view.size
+    return crofton_constant(tiling.dimension) * sum(sizes_by_layer(tiling).values()) / tiling.view.size
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary(OfTiling):
-    """Numbers of a tiling by name: `as_dict()` for programs, a table in print, on a terminal and in a notebook."""
+    """Numbers of a tiling by name: `as_dict()` for programs, a table in print."""
 
-    rows: tuple[tuple[str, float | int | bool], ...]
+    rows: tuple[tuple[str, Number], ...]
 
-    def as_dict(self) -> dict[str, float | int | bool]:
+    def as_dict(self) -> dict[str, Number]:
         """Name -> number, ready for JSON."""
         return dict(self.rows)
 
-    def __getitem__(self, name: str) -> float | int | bool:
+    def __getitem__(self, name: str) -> Number:
         return self.as_dict()[name]
 
     def __repr__(self) -> str:
-        numbers = self.as_dict()
-        return f"Summary({_text(numbers['tiles'])} tiles, {len(self.rows)} numbers, {self.certainty})"
+        return f"Summary({_text(self['tiles'])} tiles, {len(self.rows)} numbers, {self.certainty})"
 
     def __str__(self) -> str:
         rows = table([(name, _text(value)) for name, value in self.rows])
@@ -135,9 +99,6 @@ class Summary(OfTiling):
     def summary(self) -> str:
         """The table."""
         return str(self)
-
-    def __rich__(self) -> Table:
-        return _table(("quantity", "value"), [(name, _text(value)) for name, value in self.rows])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,11 +117,11 @@ class TilingComparison(OfTiling):
     same_slice: bool
     same_network: bool
 
-    def as_dict(self) -> dict[str, dict[str, float | int | bool | None]]:
+    def as_dict(self) -> dict[str, dict[str, Number | None]]:
         """Name -> {"a", "b", "ratio"}; None where one of them has no such number, or a is zero."""
         a, b = self.a.as_dict(), self.b.as_dict()
-        numbers: dict[str, dict[str, float | int | bool | None]] = {}
-        for name in [*a, *(name for name in b if name not in a)]:
+        numbers: dict[str, dict[str, Number | None]] = {}
+        for name in a | b:
             both = name in b and not isinstance(b[name], bool) and bool(a.get(name))
             numbers[name] = {"a": a.get(name), "b": b.get(name), "ratio": b[name] / a[name] if both else None}
         return numbers
@@ -171,7 +132,8 @@ class TilingComparison(OfTiling):
         return f"TilingComparison({tiles}, same {' and '.join(same) or 'nothing'}, {self.certainty})"
 
     def __str__(self) -> str:
-        rows = table([_HEAD, *self._cells()])
+        cells = [(n, *(_text(v[k]) for k in ("a", "b", "ratio"))) for n, v in self.as_dict().items()]
+        rows = table([("quantity", "a", "b", "b / a"), *cells])
         return rows if self.certainty == "exact" else f"{rows}\n{self.assurance}"
 
     def summary(self) -> str:
@@ -180,55 +142,45 @@ class TilingComparison(OfTiling):
         networks = "the networks are the same" if self.same_network else "the networks differ"
         return f"{slices}, {networks}.\n{self}"
 
-    def __rich__(self) -> Table:
-        return _table(_HEAD, self._cells())
-
-    def _cells(self) -> list[tuple[str, ...]]:
-        return [(n, *(_text(v[k]) for k in ("a", "b", "ratio"))) for n, v in self.as_dict().items()]
-
-
-_HEAD = ("quantity", "a", "b", "b / a")
-
 
 def summary(tiling: Tiling) -> Summary:
-    """The main numbers, as a table (`print`, `rich.print`) and as a dict (`.as_dict()`).
+    """The main numbers, as a table (`print`) and as a dict (`.as_dict()`).
 
     The upper bound on tiles is the product over layers of Zaslavsky's count: on each tile of the layers before, a
     layer of n cuts is an arrangement of at most n lines. It holds for every kind of fold, and with skip connections.
     """
-    plane, flat = tiling.dimension == 2, tiling.dimension <= 2
-    size = {1: "length", 2: "area"}.get(tiling.dimension, "volume")
-    cuts = [sum(s.cuts for s in tiling.sites if s.depth == d) for d in sorted({s.depth for s in tiling.sites})]
-    rows: list[tuple[str, float | int | bool]] = [
+    d = tiling.dimension
+    size = {1: "length", 2: "area"}.get(d, "volume")
+    depths = sorted({site.depth for site in tiling.sites})
+    cuts = [sum(site.cuts for site in tiling.sites if site.depth == depth) for depth in depths]
+    rows: list[tuple[str, Number]] = [
         ("complete", tiling.complete),
-        ("dimension", tiling.dimension),
+        ("dimension", d),
         ("tiles", tiling.count),
         ("vertices", len(tiling.vertices)),
         ("walls", len(tiling.walls)),
         ("units", sum(site.units for site in tiling.sites)),
-        ("log10 of the upper bound on tiles", sum(log10(zaslavsky(n, tiling.dimension)) for n in cuts)),
+        ("log10 of the upper bound on tiles", sum(log10(zaslavsky(n, d)) for n in cuts)),
         (f"slice {size}", tiling.view.size),
     ]
-    rows += [
-        (f"tiles of the first {'layer' if d == 1 else f'{d} layers'}", n)
-        for d, n in graph.counts_by_depth(tiling).items()
-        if d
-    ]
+    for depth, count in graph.counts_by_depth(tiling).items():
+        if depth:
+            rows.append((f"tiles of the first {'layer' if depth == 1 else f'{depth} layers'}", count))
     areas = tiling.areas
     if tiling.count:
         rows += _spread(size, areas, None)
-        if tiling.dimension > 1:
+        if d > 1:
             rows += [("mean sides", float(tiling.sides.mean())), ("most sides", int(tiling.sides.max()))]
-        if plane:
+        if d == 2:
             rows += _spread("eccentricity", tile_shapes.eccentricities(tiling), areas)
-        if flat:
+        if d <= 2:
             rows += _spread("inradius", tile_shapes.inradii(tiling), areas)
         if tiling.values is not None or tiling.frozen is not None:
             rows += _spread("slope", maps.slope_norms(tiling), areas)
-    if tiling.dimension > 1:
-        kind = "length" if plane else "area" if tiling.dimension == 3 else "volume"
-        rows += [(f"fold {kind}, layer {d}", x) for d, x in sizes_by_layer(tiling).items()]
-    rows.append(("folds met per unit length of a line", growth(tiling).folds_per_length))
+    if d > 1:
+        kind = {2: "length", 3: "area"}.get(d, "volume")
+        rows += [(f"fold {kind}, layer {depth}", x) for depth, x in sizes_by_layer(tiling).items()]
+    rows.append(("folds met per unit length of a line", folds_per_length(tiling)))
     return Summary(tuple(rows), certainty=tiling.certainty)
 
 
@@ -251,35 +203,21 @@ def compare_tilings(a: Tiling, b: Tiling) -> TilingComparison:
     return TilingComparison(summary(a), summary(b), same, a.fingerprint == b.fingerprint, certainty=weaker)
 
 
-def _spread(name: str, values: np.ndarray, weights: np.ndarray | None) -> list[tuple[str, float | int | bool]]:
+def _spread(name: str, values: np.ndarray, weights: np.ndarray | None) -> list[tuple[str, Number]]:
     """Mean, median and extremes; for a weighted quantity also the mean over the slice instead of over tiles."""
-    rows: list[tuple[str, float | int | bool]] = [
+    by_size = [] if weights is None else [(f"mean {name} by size", float(np.average(values, weights=weights)))]
+    return [
         (f"mean {name}", float(values.mean())),
+        *by_size,
         (f"median {name}", float(np.median(values))),
         (f"least {name}", float(values.min())),
         (f"largest {name}", float(values.max())),
     ]
-    if weights is not None:
-        rows.insert(1, (f"mean {name} by size", float(np.average(values, weights=weights))))
-    return rows
 
 
-def _text(value: float | int | bool | None) -> str:
+def _text(value: Number | None) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.6g}"
-
-
-def _table(names: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    from rich.table import Table
-
-    table = Table(*names)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"

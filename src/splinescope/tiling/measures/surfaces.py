@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...support.checks import as_float64_array, check_choice, require
+from ...support.checks import as_points, check_choice, require
 from ...support.drawing import drawing
 from ...support.errors import InputError, SplinescopeError
 from ...support.files import replacing
@@ -19,7 +19,7 @@ from ..cells.lists import CornerLists, backward, connected, offsets_of, owners, 
 from ..cells.polytopes import Polytopes
 from ..kernels.tie_surfaces import ROOM, trace_surfaces, triangle_distances
 from . import maps
-from .folds import need_tiling
+from .folds import need_dimension
 
 if TYPE_CHECKING:
     from mpl_toolkits.mplot3d.axes3d import Axes3D
@@ -35,9 +35,8 @@ FORMATS = (".ply", ".obj", ".stl", ".glb")
 class SurfaceMesh(OfTiling):
     """A surface in a 3-D slice as convex polygons. Exact to rounding for the tiled network.
 
-    Faces that meet share their vertices, so the mesh has no gaps but where the surface leaves the domain. Seen from the
-    side where the function is larger (of the second class) corners go counter-clockwise: normals of the zero set of a
-    signed distance point outward.
+    Faces that meet share their vertices: no gaps but where the surface leaves the domain. Corners go counter-clockwise
+    as seen from where the function is larger (the second class): normals of a signed distance's zero set point outward.
 
     Attributes:
         vertices: `[n, 3]` slice coordinates.
@@ -60,10 +59,6 @@ class SurfaceMesh(OfTiling):
         state = "closed" if self.closed else "open"
         size = f"{len(self)} faces, {len(self.vertices)} vertices, area {self.area:.6g}"
         return f"SurfaceMesh({size}, {state}, {self.certainty})"
-
-    def of_pair(self, i: int, j: int) -> SurfaceMesh:
-        """The faces between two classes."""
-        return self._chosen((self.classes == sorted((i, j))).all(1))
 
     def around(self, c: int) -> SurfaceMesh:
         """The faces between one class and all others, with normals out of its region."""
@@ -105,6 +100,7 @@ class SurfaceMesh(OfTiling):
 
     @property
     def area(self) -> float:
+        """Area of all faces."""
         return float(self.areas.sum())
 
     def centroids(self) -> np.ndarray:
@@ -142,29 +138,11 @@ class SurfaceMesh(OfTiling):
 
     def distances(self, points: Any) -> np.ndarray:
         """`[N]` Euclidean distances from points `[N, 3]` to the surface; infinite if there is none. Cost N x faces."""
-        points = as_float64_array(points, "points")
-        if points.ndim != 2 or points.shape[1] != 3:
-            raise InputError(f"points must have shape (N, 3), got {points.shape}.")
-        return triangle_distances(points, self.vertices, self.triangles[0])
+        return triangle_distances(as_points(points, 3), self.vertices, self.triangles[0])
 
     def plot(self, ax: Axes3D | None = None, **options: Any) -> Axes3D:
         """Draw it (extra "plot"), lit from above; `options` are those of `splinescope.plot.solid.plot_mesh`."""
-        plot_mesh = drawing("solid.plot_mesh")
-        return plot_mesh(self, ax, **options)
-
-    def to_trimesh(self) -> Any:
-        """A `trimesh.Trimesh` (extra "mesh"): triangles, with the tile of each as the face attribute `tile`."""
-        trimesh = require("trimesh", "mesh")
-        triangles, faces = self.triangles
-        return trimesh.Trimesh(self.vertices, triangles, process=False, face_attributes={"tile": self.tiles[faces]})
-
-    def to_pyvista(self) -> Any:
-        """A `pyvista.PolyData` (extra "pyvista") with the polygons themselves, their tiles and classes."""
-        pyvista = require("pyvista", "pyvista")
-        faces = np.insert(self.corners, self.offsets[:-1], np.diff(self.offsets))
-        mesh = pyvista.PolyData(np.array(self.vertices), faces)
-        mesh.cell_data["tile"], mesh.cell_data["class"] = self.tiles, self.classes[:, 1]
-        return mesh
+        return drawing("solid.plot_mesh")(self, ax, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mesh as PLY, OBJ, STL or binary glTF, by the ending of the name (extra "mesh").
@@ -173,22 +151,22 @@ class SurfaceMesh(OfTiling):
         """
         ending = check_choice(Path(path).suffix.lower(), "the file's ending", FORMATS)
         digits = {"digits": 17} if ending == ".obj" else {}
-        content = self.to_trimesh().export(file_type=ending[1:], **digits)
+        mesh = require("trimesh", "mesh").Trimesh(self.vertices, self.triangles[0], process=False)
+        content = mesh.export(file_type=ending[1:], **digits)
         with replacing(path) as partial:
             Path(partial).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def need_space(tiling: Tiling, what: str) -> Polytopes:
     """The tiles of a 3-D tiling; an error that says what needs one for any other."""
-    need_tiling(tiling)
-    if tiling.dimension != 3 or not isinstance(tiling.tiles, Polytopes):
-        raise InputError(f"{what} need a 3-D tiling, got a {tiling.dimension}-D one.")
+    need_dimension(tiling, what, 3)
+    assert isinstance(tiling.tiles, Polytopes)
     return tiling.tiles
 
 
 def decision_surface(tiling: Tiling) -> SurfaceMesh:
     """See `Tiling.decision_boundary`."""
-    values = _all_values(tiling)
+    values = maps.vertex_values(tiling, np.arange(len(tiling.vertices)))
     if values.shape[1] == 1:
         return level_surface(tiling, 0.0, values[:, 0])
     return _mesh(tiling, values, tiling.rtol * float(np.abs(values).max(initial=0)))
@@ -198,10 +176,6 @@ def level_surface(tiling: Tiling, value: float, heights: np.ndarray) -> SurfaceM
     """Where heights `[V]`, affine on every tile, take a value."""
     tolerance = tiling.rtol * max(abs(value), float(np.abs(heights).max(initial=0)))
     return _mesh(tiling, np.stack([np.full(len(heights), value), heights], 1), tolerance)
-
-
-def _all_values(tiling: Tiling) -> np.ndarray:
-    return maps.vertex_values(tiling, np.arange(len(tiling.vertices)))
 
 
 def _mesh(tiling: Tiling, values: np.ndarray, tolerance: float) -> SurfaceMesh:

@@ -12,6 +12,7 @@ from ..cells.lists import CornerLists, owners, reduced
 from ..cells.polytopes import Polytopes
 from ..cells.solids import Solids, measured
 from ..kernels.polygon_shapes import inscribed_discs, polygon_moments
+from .folds import need_dimension
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -98,7 +99,8 @@ def _bulges(lists: tuple[np.ndarray, ...], points: np.ndarray) -> np.ndarray:
 
 
 def eccentricities(tiling: Tiling) -> np.ndarray:
-    """See `Tiling.eccentricities`."""
+    """`[K]` `sqrt(1 - l2 / l1)` for the variances l1 >= l2 of a uniform point of the tile: 0 round, 1 a line."""
+    need_dimension(tiling, "eccentricities", 2)
     found = np.empty(tiling.count)
     for start in range(0, tiling.count, _TILES_TOGETHER):
         part = slice(start, min(start + _TILES_TOGETHER, tiling.count))
@@ -111,7 +113,8 @@ def eccentricities(tiling: Tiling) -> np.ndarray:
 
 
 def inradii(tiling: Tiling) -> np.ndarray:
-    """See `Tiling.inradii`."""
+    """`[K]` radius of the largest disc in each tile (Chebyshev radius; 1-D: half the length). Exact."""
+    need_dimension(tiling, "inradii", 1, 2)
     if tiling.dimension == 1:
         return tiling.areas / 2
     radii = np.empty(tiling.count)

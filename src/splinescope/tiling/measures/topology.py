@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...support.checks import as_float64_array, check_index, require
+from ...support.checks import as_float64_array, check_index
 from ...support.display import table
 from ...support.errors import InputError
 from .. import kernels
 from ..approximation import OfTiling
-from ..cells.faces import Faces, facets_of, walls_as_faces
-from ..cells.lists import CornerLists, connected, owners, places_of, reduced
+from ..cells.lists import CornerLists, connected, places_of, reduced
 from ..cells.polytopes import Facets, Polytopes, cells_of
 from ..cells.solids import Solids
 from ..cells.tiles import Tiles
 from . import maps
+from .folds import need_dimension
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -77,8 +77,7 @@ def topology(tiling: Tiling, level: float | None = None, output: int = 0) -> Top
         >>> tiling.topology(0.0)["below"]    # doctest: +SKIP
         (1, 1, 0)
     """
-    if tiling.dimension not in (2, 3):
-        raise InputError(f"topology needs a 2-D or 3-D tiling, got a {tiling.dimension}-D one.")
+    need_dimension(tiling, "Betti numbers", 2, 3)
     if not tiling.complete:
         raise InputError("topology needs a complete tiling; a limit stopped this one.")
     values = maps.vertex_values(tiling, np.arange(len(tiling.vertices)))
@@ -185,56 +184,8 @@ def _euler(cells: Tiling, inside: np.ndarray) -> int:
     """Vertices - edges + walls - cells of a union of closed cells in 3-D."""
     sides = cells.walls.tiles
     walls = np.flatnonzero((inside[sides] & (sides >= 0)).any(1))
-    faces = walls_as_faces(cells)
-    starts, inside_faces = places_of(faces.starts, walls)
-    places = faces.places[inside_faces]
-    edges = facets_of(cells, Faces(faces.owners[walls], starts, places), 1)
-    vertices = np.unique(cells.tiles.corners[places])
-    return len(vertices) - len(edges) + len(walls) - int(inside.sum())
-
-
-def persistence(tiling: Tiling, output: int = 0) -> list[tuple[int, float, float]]:
-    """Persistent homology of the sub-level sets of one output on a 2-D or 3-D tiling (extra "topology"). Exact.
-
-    (dimension, birth, death) of every component, hole and void as the level rises, longest-lived first; what never
-    dies has an infinite death. Computed by gudhi on simplices that fill the tiles, in arithmetic modulo 2.
-    """
-    if tiling.dimension not in (2, 3):
-        raise InputError(f"persistence needs a 2-D or 3-D tiling, got a {tiling.dimension}-D one.")
-    gudhi = require("gudhi", "topology")
-    check_index(output, "output", maps.output_count(tiling))
-    heights = maps.vertex_values(tiling, np.arange(len(tiling.vertices)))[:, output]
-    tree = gudhi.SimplexTree()
-    simplices = _simplices(tiling)
-    for size in range(1, simplices.shape[1] + 1):
-        columns = np.array(list(combinations(range(simplices.shape[1]), size)))
-        faces = np.unique(np.sort(simplices[:, columns].reshape(-1, size), 1), axis=0)
-        tree.insert_batch(faces.T.astype(np.int32), heights[faces].max(1))
-    pairs = tree.persistence(homology_coeff_field=2, min_persistence=0.0, persistence_dim_max=True)
-    return [(int(d), float(birth), float(death)) for d, (birth, death) in pairs]
-
-
-def _simplices(tiling: Tiling) -> np.ndarray:
-    """`[n, d + 1]` simplices that fill the tiles without new vertices: each face is a fan from its lowest vertex."""
-    if tiling.dimension == 2:
-        return _fans(tiling.tiles)[0]
-    walls = tiling.walls
-    assert isinstance(walls, Facets)
-    triangles, wall_of = _fans(CornerLists(walls.offsets, walls.vertices))
-    lowest = reduced(np.minimum, tiling.tiles.corners, tiling.tiles.offsets)
-    of_wall = owners(walls.offsets)
-    parts = []
-    for side in (0, 1):
-        tile = walls.tiles[wall_of, side]
-        apex = lowest[tile]
-        good = (tile >= 0) & (triangles != apex[:, None]).all(1)
-        touching = np.zeros(len(walls), bool)  # a wall that contains the apex is in no simplex
-        touching[of_wall[walls.vertices == lowest[walls.tiles[of_wall, side]]]] = True
-        good &= ~touching[wall_of]
-        parts.append(np.concatenate([apex[good][:, None], triangles[good]], 1))
-    return np.concatenate(parts)
-
-
-def _fans(cells: CornerLists) -> tuple[np.ndarray, np.ndarray]:
-    """Triangles `[T, 3]` of polygons, each a fan from its lowest vertex, and the polygon of each."""
-    return cells.fans(reduced(np.minimum, cells.corners, cells.offsets))
+    assert isinstance(cells.walls, Facets)
+    offsets, places = places_of(cells.walls.offsets, walls)
+    corners = cells.walls.vertices[places]  # they go around each wall
+    edges = np.unique(np.sort(CornerLists(offsets, corners).edges(), 1), axis=0)
+    return len(np.unique(corners)) - len(edges) + len(walls) - int(inside.sum())
