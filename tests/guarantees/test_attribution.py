@@ -61,14 +61,6 @@ def test_each_row_may_have_its_own_baseline_and_target() -> None:
     assert torch.equal(same.attributions, found.attributions)
 
 
-def test_a_linear_network_has_one_piece_and_its_own_terms() -> None:
-    model = nn.Linear(3, 2).double()
-    x = torch.randn(4, 3, dtype=torch.float64)
-    found = ss.integrated_gradients(model, x, 1.0, 1)
-    assert found.pieces.tolist() == [1] * 4
-    torch.testing.assert_close(found.attributions, (x - 1.0) * model.weight[1].detach())
-
-
 def test_an_input_that_is_its_baseline_has_no_attribution() -> None:
     model = cases.mlp(3, 6, 1)
     x = torch.stack([torch.zeros(3), torch.ones(3)])
@@ -77,17 +69,6 @@ def test_an_input_that_is_its_baseline_has_no_attribution() -> None:
     assert found.attributions[1].any()
     assert np.abs(found.gaps).max() < 1e-13
     assert not len(ss.integrated_gradients(ss.trace(model, x), x[:0]).values)
-
-
-def test_without_biases_gradient_times_input_is_the_answer() -> None:
-    """A ray from the origin stays in one cone; baseline and folds through the origin are where it begins."""
-    torch.manual_seed(1)
-    model = nn.Sequential(*(nn.Linear(a, b, bias=False) for a, b in ((5, 8), (8, 2)))).double()
-    model.insert(1, nn.ReLU())
-    x = torch.randn(6, 5, dtype=torch.float64, requires_grad=True)
-    gradient = torch.autograd.grad(model(x)[:, 1].sum(), x)[0]
-    found = ss.integrated_gradients(model, x, target=1)
-    torch.testing.assert_close(found.attributions, (gradient * x).detach(), rtol=0, atol=1e-13)
 
 
 def test_outputs_with_several_axes_take_tuples_and_endings_are_left_out() -> None:
@@ -109,16 +90,11 @@ def test_outputs_with_several_axes_take_tuples_and_endings_are_left_out() -> Non
     [
         ({}, "target must say which of the 3 outputs"),
         ({"target": 3}, r"target must be an index in \[0, 3\), got 3"),
-        ({"target": True}, "got True"),
         ({"target": [0]}, "one for each of the 2, got 1"),
-        ({"target": "0"}, "got '0'"),
-        ({"target": (0, 1)}, "index"),
         ({"target": 0, "baseline": np.zeros(5)}, "baseline must be one number"),
-        ({"target": 0, "baseline": np.nan}, "baseline must be finite"),
         ({"target": 0, "x": torch.zeros(4)}, "batch axis is missing"),
         ({"target": 0, "x": torch.full((1, 4), torch.inf)}, "x must be finite"),
         ({"target": 0, "model": "net.onnx"}, "model must be"),
-        ({"target": 0, "progress": "yes"}, "progress"),
     ],
 )
 def test_bad_arguments_are_refused(given: dict, message: str) -> None:

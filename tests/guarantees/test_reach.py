@@ -115,6 +115,8 @@ def test_two_networks_are_equivalent_up_to_their_exact_difference(tmp_path: Path
             verify(given, file)
     with pytest.raises(ss.InputError, match="about 1 network"):
         verify([f, g], Property.between(0, 0.0), (-1.0, 1.0))
+    with pytest.raises(ss.InputError, match=r"holds parameters, .*load_state_dict"):
+        verify(f.state_dict(), Property.between(0, 0.0), (-1.0, 1.0))
     with pytest.raises(ss.InputError, match="without workers"):
         verify([f, g], file, workers=2)
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from scipy.spatial import ConvexHull
 from torch import nn
 
 import splinescope as ss
@@ -144,21 +145,26 @@ def test_bounds_of_volumes_means_and_probabilities_cover_the_rational_truth(d: i
             assert verdict.unsafe.rounding < 1e-8
 
 
-def test_bounds_of_areas_and_centroids_cover_the_rational_truth() -> None:
-    """Of polygons as they stand, slivers of 1e-13 among them, near the origin and far away."""
-    for kind, far in (("plain", 0.0), ("slivers", 0.0), ("plain", 1e6)):
-        tiling = ss.tessellate(degenerate(kind, 2), ss.Slice.axes([far, far], (0, 1), far - 1.0, far + 1.0))
-        areas, centers = shape_rounding(tiling.tiles, tiling.vertices)
-        for i in range(tiling.count):
-            corners = [(Fraction(x), Fraction(y)) for x, y in tiling.tile(i).tolist()]
-            sides = list(zip(corners, corners[1:] + corners[:1], strict=True))
-            turns = [a[0] * b[1] - a[1] * b[0] for a, b in sides]
-            area = sum(turns, Fraction(0)) / 2
-            assert abs(Fraction(float(tiling.areas[i])) - area) <= Fraction(float(areas[i]))
-            for axis in range(2):
-                center = sum((t * (a[axis] + b[axis]) for t, (a, b) in zip(turns, sides, strict=True)), Fraction(0))
-                off = abs(Fraction(float(tiling.centroids()[i, axis])) - center / (6 * area))
-                assert off <= Fraction(float(centers[i, axis]))
+@pytest.mark.parametrize(("d", "kind", "far"), [(2, "plain", 0.0), (2, "slivers", 0.0), (2, "plain", 1e6),
+                                               (3, "plain", 0.0), (3, "slivers", 0.0), (3, "plain", 1e6)])  # fmt: skip
+def test_bounds_of_sizes_and_centroids_cover_the_rational_truth(d: int, kind: str, far: float) -> None:
+    """Of tiles as they stand, slivers of 1e-13 among them: simplices over the origin and the facets of their hulls."""
+    view = ss.Slice.axes(np.full(d, far), tuple(range(d)), far - 1.0, far + 1.0)
+    tiling = ss.tessellate(degenerate(kind, d), view)
+    sizes, centers = shape_rounding(tiling.tiles, tiling.vertices)
+    found = tiling.centroids()
+    for i in range(tiling.count):
+        own = tiling.vertices[tiling.tiles.some(np.array([i])).corners]
+        size, moment = Fraction(0), [Fraction(0)] * d
+        round_, _, _ = np.linalg.svd(own - own.mean(0), full_matrices=False)  # an affine map, which keeps the facets
+        for facet in ConvexHull(round_).simplices:
+            corners = [tuple(map(Fraction, point)) for point in (*own[facet], own.mean(0))]
+            part = exact_measure.volume(tuple((point, point) for point in corners))
+            size += part
+            moment = [m + part * sum(p[axis] for p in corners) / (d + 1) for axis, m in enumerate(moment)]
+        assert abs(Fraction(float(tiling.areas[i])) - size) <= Fraction(float(sizes[i]))
+        for axis in range(d):
+            assert abs(Fraction(float(found[i, axis])) - moment[axis] / size) <= Fraction(float(centers[i, axis]))
 
 
 def test_a_cone_has_the_most_volume_near_its_base() -> None:

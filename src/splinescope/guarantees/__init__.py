@@ -5,7 +5,6 @@ verdicts, margins, witnesses, extremes and integrals, exact up to a stated toler
 `support`.
 """
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .attribution import integrated_gradients
 from .difference import difference
 from .expectation import expectation
@@ -27,5 +26,3 @@ __all__ = [
     "read_vnnlib",
     "verify",
 ]
-
-_answer_misspellings(__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,15 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..network import SplineNetwork, trace
+from ..network import SplineNetwork
 from ..network.program import Program
-from ..support.checks import as_float64_array, as_rows, check_finite, check_module, no_batch_axis
+from ..support.checks import as_float64_array, as_rows, check_finite, no_batch_axis
 from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, telling
 from ..tiling.measures.differentiate import block_rows, blocks, outputs, recording
 from ..tiling.several import tessellate_each
 from ..tiling.slice import Slice
+from .models import traced
 
 _LINES_TOGETHER = 64  # whose tilings are held at a time
 
@@ -74,9 +74,7 @@ def integrated_gradients(
     baseline: Any = None,
     target: Any = None,
     *,
-    rtol: float = 1e-12,
     progress: Progress | bool | None = None,
-    threads: int | None = None,
 ) -> IntegratedGradients:
     """Integrated gradients without a sum over steps: the integral along the line is exact.
 
@@ -85,8 +83,7 @@ def integrated_gradients(
         IG_i = (x_i - b_i) * integral_0^1  df_c/dx_i (b + a (x - b))  da.
 
     A piecewise-affine network has one gradient on each piece of the line, so the integral is the sum over the pieces of
-    a line's tiling, gradient times length. The attributions of a row add up to `f_c(x) - f_c(b)` to rounding, however
-    many folds there are; a Riemann sum over n steps misses that by about 1/n.
+    a line's tiling, gradient times length. The attributions of a row add up to `f_c(x) - f_c(b)` to rounding.
 
     Args:
         model: A torch module in eval mode, or the result of `trace` or `load`.
@@ -95,17 +92,14 @@ def integrated_gradients(
             one for each row; zeros if None.
         target: Which output: its index, one for all rows or `[N]` of them; a tuple, or a list of N tuples, where
             outputs have several axes; None for a network of one output.
-        rtol: As in `tessellate`.
         progress: As in `tessellate`, of the pieces whose gradients are done.
-        threads: As in `tessellate`.
 
     Returns:
         Attributions in the shape of x, in float64, with the outputs at both ends. Exact up to rounding. Where a whole
         piece of a line lies on a fold, the gradient is the one that torch takes there; the sum does not depend on it.
 
-    Cost: a tiling of the line and one backward pass per piece, for each row. 1.5 ms for some 30 pieces of a small
-    network; a ResNet-20 has 74,000 pieces between zeros and an image: 4 minutes of tiling on one core, and about 13
-    of gradients (estimated).
+    Cost: a tiling of the line and one backward pass per piece, for each row: 1.5 ms for some 30 pieces of a small
+    network; a ResNet-20 has 74,000 pieces between zeros and an image.
 
     Example:
         >>> import torch, splinescope as ss
@@ -118,9 +112,16 @@ def integrated_gradients(
     """
     check_progress(progress)
     rows = as_rows(x, "x")
-    network = model if isinstance(model, SplineNetwork) else _traced(model, rows)
+    network = model if isinstance(model, SplineNetwork) else traced(model, rows)
     program = network.program()
-    ends = _ends(rows, program.input_shape)
+    shape = tuple(program.input_shape)
+    if tuple(rows.shape[1:]) != shape:
+        wanted = ", ".join(map(str, shape))
+        raise InputError(
+            f"x must have shape (N, {wanted}), got {tuple(rows.shape)}{no_batch_axis(rows.shape, shape, 'x')}."
+        )
+    ends: np.ndarray = rows.to("cpu", torch.float64).numpy()
+    check_finite(ends, "x")
     starts = _starts(baseline, ends)
     targets = _targets(target, len(ends), program.output_shape)
     found, pieces = np.zeros_like(ends), np.ones(len(ends), np.int64)
@@ -129,7 +130,7 @@ def integrated_gradients(
         for first in range(0, len(moved), _LINES_TOGETHER):
             some = moved[first : first + _LINES_TOGETHER]
             views = [Slice.segment(starts[n], ends[n]) for n in some]
-            tilings = tessellate_each(network, views, rtol=rtol, threads=threads, progress=progress)
+            tilings = tessellate_each(network, views, progress=progress)
             for done, (n, tiling) in enumerate(zip(some, tilings, strict=True), start=first):
                 pieces[n] = tiling.count
                 lengths = tiling.areas / tiling.view.size
@@ -143,25 +144,6 @@ def integrated_gradients(
     values, baseline_values = (_outputs(program, points)[rows_of, targets] for points in (ends, starts))
     attributions = torch.from_numpy(found * (ends - starts))
     return IntegratedGradients(attributions, targets, values, baseline_values, pieces, network.ending)
-
-
-def _traced(model: object, x: Tensor) -> SplineNetwork:
-    module = check_module(model)
-    parameter = next(module.parameters(), None)
-    dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    return trace(module, x.to("cpu" if parameter is None else parameter.device, dtype))
-
-
-def _ends(x: Tensor, shape: tuple[int, ...]) -> np.ndarray:
-    """Inputs as float64 `[N, *input_shape]`."""
-    if tuple(x.shape[1:]) != tuple(shape):
-        raise InputError(
-            f"x must have shape (N, {', '.join(map(str, shape))}), got {tuple(x.shape)}"
-            f"{no_batch_axis(x.shape, shape, 'x')}."
-        )
-    ends: np.ndarray = x.to("cpu", torch.float64).numpy()
-    check_finite(ends, "x")
-    return ends
 
 
 def _starts(baseline: Any, ends: np.ndarray) -> np.ndarray:
@@ -184,12 +166,12 @@ def _targets(target: Any, count: int, shape: tuple[int, ...]) -> np.ndarray:
         return np.zeros(count, np.int64)
     if isinstance(target, Tensor):
         target = target.tolist()
-    each = list(target) if isinstance(target, (Sequence, np.ndarray)) and not isinstance(target, (tuple, str)) else None
-    if each is not None and len(each) != count:
+    each = list(target) if isinstance(target, (list, np.ndarray)) else [target] * count
+    if len(each) != count:
         raise InputError(
             f"target must be one output for all rows of x or one for each of the {count}, got {len(each)}."
         )
-    return np.array([_flat(one, shape) for one in (each if each is not None else [target] * count)], np.int64)
+    return np.array([_flat(one, shape) for one in each], np.int64)
 
 
 def _flat(target: Any, shape: tuple[int, ...]) -> int:
@@ -207,9 +189,7 @@ def _gradients(program: Program, points: np.ndarray, target: int) -> np.ndarray:
     with recording():
         batch = torch.from_numpy(points).requires_grad_()
         y = program.forward(batch).reshape(len(points), -1)[:, target].sum()
-        if not y.requires_grad:
-            return np.zeros_like(points)
-        gradient = torch.autograd.grad(y, batch, allow_unused=True)[0]
+        gradient = torch.autograd.grad(y, batch, allow_unused=True)[0] if y.requires_grad else None
     return np.zeros_like(points) if gradient is None else gradient.numpy()
 
 

@@ -11,8 +11,8 @@ import torch
 
 from ..network.program import Program
 from ..support.progress import Progress
-from ..tiling.engine.limits import Clock
 from ..tiling.engine.parts import unpacked_network
+from ..tiling.engine.time_limit import Clock
 from ..tiling.slice import Slice
 from .forms import Formed, with_forms
 from .models import Near
@@ -28,40 +28,36 @@ _MOST_SAMPLES = 1 << 18
 
 @dataclass
 class Decided:
-    """What is known about one part.
+    """What is known about one part."""
 
-    Attributes:
-        found: (clause, input, values of all clauses there) of a violation.
-        tie: (least value, what it may be off) where these do not tell.
-        stopped: Which limit ended the search, if one did; "" after `until` tiles.
-        lowest, where: The least value of a clause that was seen, and the input.
-        collected: With `complete`, the unsafe polytopes.
-    """
-
-    found: tuple[int, np.ndarray, np.ndarray] | None = None
-    tie: tuple[float, float] | None = None
-    stopped: str | None = None
+    found: tuple[int, np.ndarray, np.ndarray] | None = None  # a violation: clause, input, values of all clauses there
+    tie: tuple[float, float] | None = None  # least value, and what it may be off, where these do not tell
+    stopped: str | None = None  # which limit ended the search, if one did; "" after `until` tiles
     tiles: int = 0
     cells: int = 0
     rounding: float = 0.0
-    lowest: float = np.inf
-    where: np.ndarray | None = None
-    collected: Collected | None = None
+    lowest: float = np.inf  # the least value of a clause that was seen
+    where: np.ndarray | None = None  # the input where that is
+    collected: Collected | None = None  # with `complete`, the unsafe polytopes
 
 
 def decide(
     program: Program, part: Part, clock: Clock, *, complete: bool = False, max_tiles: int | None = None,
     until: int | None = None, report: Progress | None = None, close: Near | None = None,
 ) -> Decided:  # fmt: skip
-    """Whether a clause of a part can be met, by tiles of `program`.
-
-    With `close`, the program is near a smooth one: its bound is added to the rounding, and violations are those of the
-    smooth one.
-    """
+    """Whether a clause of a part can be met, by tiles of `program`; with `close` it is near a smooth one."""
     formed = with_forms(program, part.clauses, decided=complete)
     real = None if close is None else with_forms(close.real, part.clauses)
     if not isinstance(part.view, Slice):
-        return _at_point(part, formed, part.view, real)
+        values, errors = (a[0] for a in _values_with_errors(formed, part.view[None], real))
+        low = int(np.argmin(values))
+        at_point = Decided(rounding=float(errors.max()), lowest=float(values[low]), where=part.view)
+        met = part.met(values + errors)
+        if len(met):
+            at_point.found = (int(met[np.argmin(values[met])]), part.view, values)
+        elif (values - errors <= 0).any():
+            at_point.tie = (float(values[low]), float(errors[low]))
+        return at_point
     strict = np.array([clause.strict.any() for clause in part.clauses])
     collected = Collected(part.view, np.zeros(len(strict)), strict, part.whole) if complete else None
     search = Search(
@@ -118,24 +114,33 @@ def least_value(
     """The least value of any clause over all parts, the input, and a limit that came before."""
     lowest, where, tiles = np.inf, None, 0
     for part in parts:
-        formed = with_forms(program, part.clauses)
-        if not isinstance(part.view, Slice):
-            values, _ = error_at(formed.program, torch.from_numpy(part.view[None]))
-            if values.min() < lowest:
-                lowest, where = float(values.min()), part.view
-            continue
         left = None if max_tiles is None else max(max_tiles - tiles, 1)
-        search = Search(formed, part.view, clock, left, exact=True, stop_below=False)
-        attack(formed.program, part.view, search, 1024)
-        search.bar = lowest
-        search.run(None)
-        tiles += search.tiles
-        low = int(np.argmin(search.lowest))
-        if search.lowest[low] < lowest:
-            lowest, where = float(search.lowest[low]), part.view.inputs(search.where[low : low + 1])[0]
-        if search.stopped is not None:
-            return lowest, where, search.stopped
+        found = exact_least(with_forms(program, part.clauses), part.view, clock, left, bar=lowest)
+        tiles += found.tiles
+        if found.lowest < lowest:
+            lowest, where = found.lowest, found.where
+        if found.stopped is not None:
+            return lowest, where, found.stopped
     return lowest, where, None
+
+
+def exact_least(
+    formed: Formed, view: Slice | np.ndarray, clock: Clock, max_tiles: int | None, *, bar: float = np.inf,
+    report: Progress | None = None,
+) -> Decided:  # fmt: skip
+    """The least value of any clause on a slice or at a point, as far as it is below `bar`."""
+    if not isinstance(view, Slice):
+        values, errors = error_at(formed.program, torch.from_numpy(view[None]))
+        low = int(values[0].argmin())
+        return Decided(rounding=float(errors[0, low]), lowest=float(values[0, low]), where=view)
+    search = Search(formed, view, clock, max_tiles, exact=True, stop_below=False, bar=bar)
+    attack(formed.program, view, search, 1024)
+    search.run(report)
+    low = int(np.argmin(search.lowest))
+    return Decided(
+        stopped=search.stopped, tiles=search.tiles, rounding=float(search.error[low]),
+        lowest=float(search.lowest[low]), where=view.inputs(search.where[low : low + 1])[0],
+    )  # fmt: skip
 
 
 def attack(program: Program, view: Slice, search: Search, count: int, seed: int = 0) -> None:
@@ -145,18 +150,6 @@ def attack(program: Program, view: Slice, search: Search, count: int, seed: int 
     search.see(points, values)
     nearer = descend(program, view, points, values, starts=min(max(48, count // 32), 1024))
     search.see(nearer, values_at(program, view, nearer))
-
-
-def _at_point(part: Part, formed: Formed, x: np.ndarray, real: Formed | None) -> Decided:
-    values, errors = (a[0] for a in _values_with_errors(formed, x[None], real))
-    low = int(np.argmin(values))
-    decided = Decided(rounding=float(errors.max()), lowest=float(values[low]), where=x)
-    met = part.met(values + errors)
-    if len(met):
-        decided.found = (int(met[np.argmin(values[met])]), x, values)
-    elif (values - errors <= 0).any():
-        decided.tie = (float(values[low]), float(errors[low]))
-    return decided
 
 
 def _values_with_errors(formed: Formed, x: np.ndarray, real: Formed | None) -> tuple[np.ndarray, np.ndarray]:
@@ -172,28 +165,20 @@ def _violation(
     part: Part, formed: Formed, search: Search, real: Formed | None
 ) -> tuple[int, np.ndarray, np.ndarray] | None:
     """The lowest corner found, if it surely violates the property; better still where float32 puts it."""
-    assert isinstance(part.view, Slice)
+    view = part.view
+    assert isinstance(view, Slice)
+    corners = view.inputs(view.domain)
+    low, high = corners.min(0), corners.max(0)
+    straight = bool((np.count_nonzero(view.basis.reshape(view.dimension, -1), axis=1) == 1).all())
     for clause in np.argsort(search.lowest):
         if search.lowest[clause] > (0 if real is None else search.error[clause]):
             break
-        exact = _inside(part.view, part.view.inputs(search.where[clause : clause + 1]))
+        exact = np.clip(view.inputs(search.where[clause : clause + 1]), low, high)  # rounding may have left the set
         single = exact.astype(np.float32).astype(np.float64)
-        for x in [single] * _contains(part.view, single) + [exact]:
+        inside = straight and bool(((single >= low) & (single <= high)).all())
+        for x in [single] * inside + [exact]:
             values, errors = (a[0] for a in _values_with_errors(formed, x, real))
             met = part.met(values + errors)
             if len(met):
                 return int(met[np.argmin(values[met])]), x[0], values
     return None
-
-
-def _inside(view: Slice, x: np.ndarray) -> np.ndarray:
-    """Inputs moved by rounding at most, back into the box that the slice's corners span."""
-    corners = view.inputs(view.domain)
-    return np.clip(x, corners.min(0), corners.max(0))
-
-
-def _contains(view: Slice, x: np.ndarray) -> bool:
-    """Whether inputs lie in the box that the slice's corners span; only asked of boxes along axes."""
-    corners = view.inputs(view.domain)
-    straight = bool((np.count_nonzero(view.basis.reshape(view.dimension, -1), axis=1) == 1).all())
-    return straight and bool(((x >= corners.min(0)) & (x <= corners.max(0))).all())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from ..tiling.engine.options import Options
 from ..tiling.engine.output_bounds import output_range
 from ..tiling.engine.plan import Plan
 from ..tiling.engine.rows_plain import PlainRows
-from ..tiling.measures.differentiate import outputs
+from ..tiling.measures.differentiate import blocks, outputs
 from ..tiling.measures.maps import vertex_values
 from ..tiling.networks import checked_network
 from ..tiling.slice import Slice
@@ -47,7 +48,7 @@ class Difference(Result):
         eps: What was asked about; None if nothing was.
         below: Whether all differences are below eps; None without one, or where rounding decides.
         tolerance: How far rounding may have moved the numbers.
-        proven: Whether that is a proven bound; an estimate for layers of more than 2,048 units without eps.
+        proven: Whether that is a bound; it is an estimate for layers of more than 2,048 units without eps.
         tiles: Tiles of both networks together that were looked at.
     """
 
@@ -81,24 +82,21 @@ def difference(
     over: Any,
     eps: float | None = None,
     *,
-    rtol: float = 1e-12,
     max_tiles: int | None = None,
     time_limit: float | None = None,
     progress: Progress | bool | None = None,
-    threads: int | None = None,
 ) -> Difference:
     """The exact largest `|f - g|` of each output over a set, or a proof that all are below eps.
 
     Both networks become one, whose tiles are pieces on which f and g are affine: the largest difference is at a corner.
-    For a quantised, pruned or distilled copy, or one written for another machine.
 
     Args:
-        f, g: Torch modules in eval mode, or results of `trace` or `load`; same inputs, same outputs. Compared before
-            any ending (softmax).
+        f, g: Torch modules in eval mode, results of `trace` or `load`, or files; same inputs, same outputs. Compared
+            before any ending (softmax).
         over: A `Slice`, or a pair (low, high) of corners of a box, of at most eight free inputs.
         eps: Ask only whether differences are below this: tiles on which bounds already say so are dropped before they
             are cut, and `largest` is exact where it is eps or more.
-        rtol, max_tiles, time_limit, progress, threads: As in `tessellate`.
+        max_tiles, time_limit, progress: As in `tessellate`.
 
     Raises:
         LimitReached: There are more tiles than that; nothing is known then.
@@ -131,38 +129,40 @@ def difference(
         signed = outputs(both, view[None])[0, :count]
         points = np.broadcast_to(view, (len(signed), *view.shape))
         errors = error_at(both, torch.from_numpy(view[None]))[1][0, :count]
-        return _found(np.abs(signed), points, signed, eps, float(errors.max()), True, 1)
+        return _found(points, signed, eps, float(errors.max()), True, 1)
     proven = eps is not None or widest(both) <= WIDEST
-    options = Options(
-        rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads,
-        rows="plain" if proven else "auto",
-    )  # fmt: skip
+    rows: Literal["auto", "plain"] = "plain" if proven else "auto"
+    options = Options(max_tiles=max_tiles, time_limit=time_limit, progress=progress, rows=rows)
     checked_network(first, view)
     checked_network(second, view)
-    tolerance = float(error_on(both, view, rtol)[:count].max()) if proven else _estimate(both, view.inputs(view.domain))
-    keep = None if eps is None else _may_exceed(both.output, count, eps - tolerance)
-    tiling, stopped = tile(first, both, view, options, keep=keep)
+    if proven:
+        tolerance = float(error_on(both, view, options.rtol)[:count].max())
+    else:
+        tolerance = _ROUNDING * cancelling_terms(both, torch.from_numpy(view.inputs(view.domain)))
+    least = None if eps is None else eps - tolerance
+
+    def keep(plan: Plan) -> Keep:
+        assert least is not None
+        return partial(_may_exceed, plan, both.output, count, least)
+
+    tiling, stopped = tile(first, both, view, options, keep=None if eps is None else keep)
     if stopped is not None:
         raise LimitReached(f"{stopped}: the largest difference over the whole set is not known.", None)
-    largest, signed, where = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
-    for start in range(0, len(tiling.vertices), _VERTICES):
-        rows = np.arange(start, min(start + _VERTICES, len(tiling.vertices)))
-        values = vertex_values(tiling, rows)[:, :count]
+    signed, where = np.zeros(count), np.zeros(count, np.int64)
+    for block in blocks(len(tiling.vertices), _VERTICES):
+        values = vertex_values(tiling, np.arange(block.start, block.stop))[:, :count]
         best = np.abs(values).argmax(0)
         at_best = values[best, np.arange(count)]
-        better = np.abs(at_best) > largest
-        largest[better], signed[better], where[better] = np.abs(at_best)[better], at_best[better], rows[best][better]
-    if tiling.count:
-        points = view.inputs(tiling.vertices[where])
-    else:
-        points = np.full((count, *a.input_shape), np.nan)
-    return _found(largest, points, signed, eps, tolerance, proven, tiling.count)
+        better = np.abs(at_best) > np.abs(signed)
+        signed[better], where[better] = at_best[better], block.start + best[better]
+    points = view.inputs(tiling.vertices[where]) if tiling.count else np.full((count, *a.input_shape), np.nan)
+    return _found(points, signed, eps, tolerance, proven, tiling.count)
 
 
 def _found(
-    largest: np.ndarray, points: np.ndarray, signed: np.ndarray, eps: float | None, tolerance: float, proven: bool,
-    tiles: int,
-) -> Difference:  # fmt: skip
+    points: np.ndarray, signed: np.ndarray, eps: float | None, tolerance: float, proven: bool, tiles: int
+) -> Difference:
+    largest = np.abs(signed)
     if eps is None:
         return Difference(largest, points, signed, None, None, tolerance, proven, tiles)
     top = float(largest.max(initial=0.0))
@@ -176,27 +176,17 @@ def _found(
     )
 
 
-def _estimate(program: Program, x: np.ndarray) -> float:
-    """What rounding may do to f - g, from the terms that cancel in f and g."""
-    return _ROUNDING * cancelling_terms(program, torch.from_numpy(np.array(x)))
-
-
-def _may_exceed(output: str, count: int, eps: float) -> Callable[[Plan], Keep]:
-    """From a plan, what keeps tiles on which some output may reach eps in size."""
-
-    def make(plan: Plan) -> Keep:
-        def keep(stage: int, rows: PlainRows, tiles: Tiles, points: np.ndarray) -> np.ndarray | None:
-            wanted = np.zeros(len(tiles), bool)
-            for index in range(count):
-                bounds = output_range(plan, stage, rows, tiles, output, index)
-                if bounds is None:
-                    return None
-                wanted |= (bounds[1] >= eps) | (bounds[0] <= -eps)
-            return wanted
-
-        return keep
-
-    return make
+def _may_exceed(
+    plan: Plan, output: str, count: int, eps: float, stage: int, rows: PlainRows, tiles: Tiles, points: np.ndarray
+) -> np.ndarray | None:
+    """`[K]` tiles on which some output may reach eps in size."""
+    wanted = np.zeros(len(tiles), bool)
+    for index in range(count):
+        bounds = output_range(plan, stage, rows, tiles, output, index)
+        if bounds is None:
+            return None
+        wanted |= (bounds[1] >= eps) | (bounds[0] <= -eps)
+    return wanted
 
 
 def _difference(f: Program, g: Program) -> Program:

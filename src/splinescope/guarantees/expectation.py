@@ -46,8 +46,8 @@ class Expectation(Result):
         law: What inputs are drawn from, in words.
         tiles: How many tiles were used; 0 where points were.
         missed: How much the tiles' volumes, summed up, are off that of the set, as a share of it: rounding.
-        rounding: Proven bounds of the rounding of these numbers, by name. Under the uniform law `mean`, `classes` and
-            `unsafe` have one; the others have none.
+        rounding: Proven bounds of the rounding of these numbers, by name: of `mean`, `classes` and `unsafe` under the
+            uniform law.
     """
 
     mean: np.ndarray
@@ -74,7 +74,11 @@ class Expectation(Result):
         rows += [("quantity", in_words(self.quantity))] if self.quantity is not None else []
         if self.certainty == "estimate":
             rows.append(("standard errors of means", in_words(self.errors["mean"])))
-        return f"{table(rows)}\nInputs: {self.law}. {self.assurance}"
+        off = [f"{name} at most {np.max(bound):.2g}" for name, bound in self.rounding.items()]
+        none = [name for name in self.errors if name not in self.rounding]
+        off += [f"{', '.join(none)} no rounding bound"] if none and self.certainty == "exact" else []
+        said = f" Rounding: {'; '.join(off)}." if off else ""
+        return f"{table(rows)}\nInputs: {self.law}. {self.assurance}{said}"
 
 
 def expectation(
@@ -86,11 +90,9 @@ def expectation(
     quantity: str | Callable[[Tiling], Any] | None = None,
     count: int = 1 << 16,
     seed: int = 0,
-    rtol: float = 1e-12,
     max_tiles: int | None = None,
     time_limit: float | None = None,
     progress: Progress | bool | None = None,
-    threads: int | None = None,
 ) -> Expectation:
     """Mean, covariance and class probabilities of the outputs for inputs drawn from a set.
 
@@ -98,9 +100,9 @@ def expectation(
 
         E f = sum V (A m + c),    E f f' = sum V ((A m + c)(A m + c)' + A S A'),    with V in shares of the set
 
-    Class probabilities are volumes of tiles, cut where the largest output changes. All of that is exact. Under a
-    Gaussian the same holds on lines, by the normal distribution function; in more dimensions numbers are means over
-    scrambled Sobol' points, with standard errors from 16 independent scramblings, and no tiles are needed.
+    Class probabilities are volumes of tiles, cut where the largest output changes. All of that is exact, as it is under
+    a Gaussian on lines; in more dimensions numbers are means over Sobol' points, with standard errors from 16
+    independent scramblings.
 
     Args:
         model: A torch module in eval mode, or the result of `trace` or `load`. Before any ending (softmax).
@@ -111,7 +113,7 @@ def expectation(
         quantity: Also find the mean of a number per tile: a name as in `tiling.quantity`, or a function from the
             tiling to an array `[K]` or `[K, m]`.
         count, seed: Points that are drawn where the result is an estimate, and their seed.
-        rtol, max_tiles, time_limit, progress, threads: As in `tessellate`; a limit raises `LimitReached`.
+        max_tiles, time_limit, progress: As in `tessellate`.
 
     Raises:
         LimitReached: There are more tiles than that; no number is known then.
@@ -141,10 +143,10 @@ def expectation(
     limits: dict[str, Any] = {"max_tiles": max_tiles, "time_limit": time_limit, "progress": progress}
     gaussian = None if isinstance(law, str) else Gaussian.made(law, view)
     if gaussian is not None and view.dimension > 1:
-        tiling = None if quantity is None else tessellate(network, view, rtol=rtol, threads=threads, **limits)
+        tiling = None if quantity is None else tessellate(network, view, **limits)
         return _by_points(program, view, gaussian, property, quantity, tiling, count, seed)
     rows: Literal["auto", "plain"] = "plain" if widest(program) <= WIDEST else "auto"
-    tiling = tessellate(network, view, rtol=rtol, threads=threads, rows=rows, **limits)
+    tiling = tessellate(network, view, rows=rows, **limits)
     unsafe, doubt = (None, None) if property is None else _unsafe(network, property, over, view, gaussian, limits)
     return _by_tiles(tiling, program, gaussian, quantity, unsafe, doubt)
 
@@ -190,9 +192,8 @@ def _by_tiles(
         rounding["classes"] = (doubts + doubts.sum()) / whole + len(classes) * UNIT
     of_tiles = None if quantity is None else _per_tile(tiling, quantity)
     averaged = None if of_tiles is None else np.tensordot(share, of_tiles, 1)
-    errors = {"mean": np.zeros_like(mean), "covariance": np.zeros_like(covariance), "classes": np.zeros_like(classes)}
-    errors |= {"unsafe": 0.0} if unsafe is not None else {}
-    errors |= {"quantity": 0.0 * averaged} if averaged is not None else {}
+    numbers = {"mean": mean, "covariance": covariance, "classes": classes, "unsafe": unsafe, "quantity": averaged}
+    errors = {name: 0.0 * np.abs(value) for name, value in numbers.items() if value is not None}
     return Expectation(
         mean, (covariance + covariance.T) / 2, classes / classes.sum(), unsafe, _scalar(averaged), errors, law,
         tiling.count, abs(total - whole) / whole, rounding | ({} if doubt is None else {"unsafe": doubt}),
@@ -219,9 +220,6 @@ def _by_points(
     tiling: Tiling | None, count: int, seed: int,
 ) -> Expectation:  # fmt: skip
     """By scrambled points, each scrambling an estimate of its own."""
-    size = int(np.prod(program.output_shape))
-    inputs = int(np.prod(program.input_shape))
-    formed = None if property is None else with_forms(program, property.sized(inputs, size))
     per_tile = None if tiling is None else _per_tile(tiling, quantity)
     found: dict[str, list[Any]] = {name: [] for name in ("mean", "square", "classes", "unsafe", "quantity")}
     for points in gaussian.draw(view, count, seed):
@@ -229,22 +227,18 @@ def _by_points(
         y = outputs(program, x)
         found["mean"].append(y.mean(0))
         found["square"].append(y.T @ y / len(y))
-        wins = y.argmax(1) if size > 1 else (y[:, 0] > 0).astype(int)
-        found["classes"].append(np.bincount(wins, minlength=max(2, size)) / len(y))
-        if formed is not None:
-            found["unsafe"].append((outputs(formed.program, x) <= 0).any(1).mean())
-        if per_tile is not None:
-            assert tiling is not None
+        found["classes"].append(_shares(y))
+        if property is not None:
+            found["unsafe"].append(_unsafe_share(program, property, x))
+        if per_tile is not None and tiling is not None:
             at = tiling.locate(points)
             found["quantity"].append(per_tile[at[at >= 0]].mean(0))
     means = {name: np.mean(parts, axis=0) for name, parts in found.items() if parts}
-    errors = {
-        name: np.std(parts, axis=0, ddof=1) / np.sqrt(len(parts)) for name, parts in found.items() if parts
-    }  # fmt: skip
+    errors = {name: np.std(parts, axis=0, ddof=1) / np.sqrt(len(parts)) for name, parts in found.items() if parts}
     errors["covariance"] = errors.pop("square")
     return Expectation(
         means["mean"], means["square"] - np.outer(means["mean"], means["mean"]), means["classes"],
-        float(means["unsafe"]) if formed is not None else None, _scalar(means.get("quantity")), errors,
+        float(means["unsafe"]) if property is not None else None, _scalar(means.get("quantity")), errors,
         f"Gaussian in {view.dimension} dimensions, conditioned on the set", 0 if tiling is None else tiling.count, 0.0,
         certainty="estimate",
     )  # fmt: skip
@@ -253,16 +247,23 @@ def _by_points(
 def _at_point(program: Program, x: np.ndarray, property: Property | None, quantity: Any) -> Expectation:
     if quantity is not None:
         raise InputError("over must have an input that is free: a single point has no tiles, so no quantity.")
-    y = outputs(program, x[None])[0]
-    classes = np.zeros(max(2, len(y)))
-    classes[y.argmax() if len(y) > 1 else int(y[0] > 0)] = 1.0
-    unsafe = None
-    if property is not None:
-        formed = with_forms(program, property.sized(x.size, len(y)))
-        unsafe = float((outputs(formed.program, x[None]) <= 0).any())
-    zero = np.zeros((len(y), len(y)))
-    errors = {"mean": 0.0 * y, "covariance": zero, "classes": 0.0 * classes}
-    return Expectation(y, zero, classes, unsafe, None, errors, "one point", 0, 0.0)
+    y = outputs(program, x[None])
+    classes, zero = _shares(y), np.zeros((y.shape[1], y.shape[1]))
+    unsafe = None if property is None else _unsafe_share(program, property, x[None])
+    errors = {"mean": 0.0 * y[0], "covariance": zero, "classes": 0.0 * classes}
+    return Expectation(y[0], zero, classes, unsafe, None, errors, "one point", 0, 0.0)
+
+
+def _shares(y: np.ndarray) -> np.ndarray:
+    """`[C]` the share of outputs `[n, C]` in which each class wins; of one output, whether it is positive."""
+    wins = y.argmax(1) if y.shape[1] > 1 else (y[:, 0] > 0).astype(int)
+    return np.bincount(wins, minlength=max(2, y.shape[1])) / len(y)
+
+
+def _unsafe_share(program: Program, property: Property, x: np.ndarray) -> float:
+    """The share of inputs `[n, *input_shape]` that violate a property."""
+    clauses = property.sized(x[0].size, int(np.prod(program.output_shape)))
+    return float((outputs(with_forms(program, clauses).program, x) <= 0).any(1).mean())
 
 
 def _unsafe(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from ..network import SplineNetwork
@@ -15,14 +14,11 @@ from ..support.checks import as_float64_array, check_positive, check_whole
 from ..support.display import Certainty, Result
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress, telling
-from ..tiling.engine.limits import Clock
-from ..tiling.slice import Slice
-from .decide import attack
+from ..tiling.engine.time_limit import Clock
+from .decide import Decided, exact_least
 from .forms import with_forms
 from .models import as_network, checked_program
 from .property import Clause
-from .rounding import error_at
-from .search import Search
 from .sets import view_of
 
 
@@ -58,11 +54,11 @@ def output_range(
 ) -> OutputRange:
     """The exact minimum and maximum of each output on a set, with the inputs that attain them.
 
-    Exact up to `OutputRange.rounding`, which is proven. Each extreme is searched for on its own: tiles on which linear
-    bounds exclude a better value are dropped before they are cut further.
+    Exact up to `OutputRange.rounding`, which is proven. Each extreme is searched for on its own.
 
     Args:
         model: A torch module, the result of `trace` or `load`, or the path of an ONNX file.
+            Before any ending (softmax).
         over: A `Slice`, a pair (low, high) of the corners of a box, or the result of `guarantees.polytope`.
         forms: `[F, C]` linear forms of the flattened outputs to take instead of the outputs themselves.
         max_tiles, time_limit, progress: As in `tessellate`; a limit raises `LimitReached` without a result.
@@ -93,28 +89,20 @@ def output_range(
     view = view_of(over, tuple(program.input_shape))
     size = int(np.prod(program.input_shape))
     signed = np.concatenate([rows, -rows])
-    least, errors, tiles = np.empty(len(signed)), np.empty(len(signed)), 0
-    places = np.empty((len(signed), *program.input_shape))
+    found: list[Decided] = []
+    tiles = 0
     with telling(progress, "ranges") as report:
         for i, row in enumerate(signed):
-            clause = Clause(row[None], np.zeros((1, size)), np.zeros(1), np.zeros(1, bool))
-            formed = with_forms(program, [clause])
-            if not isinstance(view, Slice):
-                values, bounds = error_at(formed.program, torch.from_numpy(view[None]))
-                least[i], errors[i], places[i] = values[0, 0], bounds[0, 0], view
-                continue
-            left = None if max_tiles is None else max(max_tiles - tiles, 1)
-            search = Search(formed, view, clock, left, exact=True, stop_below=False)
-            attack(formed.program, view, search, 1024)
 
             def told(share: float, now: str, done: int = i) -> None:
                 report((done + share) / len(signed), now)
 
-            search.run(told)
-            tiles += search.tiles
-            if search.stopped is not None:
-                raise LimitReached(f"{search.stopped}: {i} of {len(signed)} extremes were found.", None)
-            least[i], errors[i] = search.lowest[0], search.error[0]
-            places[i] = view.inputs(search.where[:1])[0]
-    n = len(rows)
+            clause = Clause(row[None], np.zeros((1, size)), np.zeros(1), np.zeros(1, bool))
+            left = None if max_tiles is None else max(max_tiles - tiles, 1)
+            found.append(exact_least(with_forms(program, [clause]), view, clock, left, report=told))
+            tiles += found[-1].tiles
+            if found[-1].stopped is not None:
+                raise LimitReached(f"{found[-1].stopped}: {i} of {len(signed)} extremes were found.", None)
+    least, errors = (np.array([getattr(one, name) for one in found]) for name in ("lowest", "rounding"))
+    places, n = np.stack([one.where for one in found if one.where is not None]), len(rows)
     return OutputRange(least[:n], -least[n:], places[:n], places[n:], np.maximum(errors[:n], errors[n:]), tiles)

@@ -21,17 +21,11 @@ FORMS = "property.forms"
 
 @dataclass(frozen=True)
 class Formed:
-    """A program with a property at its end.
+    """A program with a property at its end."""
 
-    Attributes:
-        program: It; its output `[clauses]` are the m of the clauses.
-        folds: How many folds the network itself has: those behind are of the property.
-        rounds: Per segment behind them, the name of its value and `[n]` the clause of each of its columns.
-    """
-
-    program: Program
-    folds: int
-    rounds: tuple[tuple[str, np.ndarray], ...]
+    program: Program  # its output [clauses] are the m of the clauses
+    folds: int  # of the network itself: those behind are of the property
+    rounds: tuple[tuple[str, np.ndarray], ...]  # per segment behind them its value, and the clause of each column
 
     @property
     def clauses(self) -> int:
@@ -40,9 +34,9 @@ class Formed:
 
 def with_forms(program: Program, clauses: Sequence[Clause], decided: bool = False) -> Formed:
     """The program with the clauses' values as its output; if `decided`, cut along their zeros too."""
-    outputs = np.concatenate([clause.outputs for clause in clauses])
-    inputs = np.concatenate([clause.inputs for clause in clauses])
-    ends = np.concatenate([clause.ends for clause in clauses])
+    outputs, inputs, ends = (
+        np.concatenate([getattr(clause, name) for clause in clauses]) for name in ("outputs", "inputs", "ends")
+    )
     owner = np.repeat(np.arange(len(clauses)), [len(clause) for clause in clauses])
     steps = [*program.steps, _forms(program, outputs, inputs, ends)]
     depth = 1 + max((fold.site.depth for fold in program.folds), default=0)
@@ -76,14 +70,9 @@ def _forms(program: Program, outputs: np.ndarray, inputs: np.ndarray, ends: np.n
 
 def _round(value: str, owner: np.ndarray, output: str, depth: int) -> tuple[Fold, np.ndarray]:
     """Pairs of neighbours of one clause meet; a column without a partner goes on as it is."""
-    first, second = [], []
-    i = 0
-    while i < len(owner):
-        paired = i + 1 < len(owner) and owner[i + 1] == owner[i]
-        first.append(i)
-        second.append(i + paired)
-        i += 1 + paired
-    a, b = np.array(first), np.array(second)
+    number = np.arange(len(owner)) - np.searchsorted(owner, owner)  # of a column within its clause
+    a = np.flatnonzero(number % 2 == 0)
+    b = a + (np.append(owner, -1)[a + 1] == owner[a])
     met = np.flatnonzero(a != b)
     left, right, pairs_left, pairs_right = (torch.from_numpy(x) for x in (a, b, a[met], b[met]))
     fold = Fold(

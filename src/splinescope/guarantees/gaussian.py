@@ -18,14 +18,10 @@ REPLICATES = 16  # independent scramblings, from which errors are told
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Independent Gaussian coordinates of a slice.
+    """Independent Gaussian coordinates of a slice."""
 
-    Attributes:
-        mean, std: `[d]` each.
-    """
-
-    mean: np.ndarray
-    std: np.ndarray
+    mean: np.ndarray  # [d]
+    std: np.ndarray  # [d]
 
     @classmethod
     def made(cls, law: Any, view: Slice) -> Gaussian:
@@ -59,11 +55,7 @@ class Gaussian:
         return self.intervals(points[tiles.corners, 0].reshape(-1, 2))[:, 0]
 
     def draw(self, view: Slice, count: int, seed: int) -> list[np.ndarray]:
-        """Per replicate, points `[n, d]` of the domain: Sobol' points through the inverse distribution function.
-
-        Raises:
-            InputError: Next to none of the law's mass is in the set.
-        """
+        """Per replicate, points `[n, d]` of the domain: Sobol' points through the inverse distribution function."""
         from scipy.special import ndtr, ndtri
         from scipy.stats import qmc
 

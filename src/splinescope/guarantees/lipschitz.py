@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.program import Affine, Fold, Program, Tournament
-from ..support.checks import check_choice
 from ..support.display import Certainty, Result, brief, table
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress
@@ -38,25 +37,20 @@ class Lipschitz(Result):
     Attributes:
         constant: The largest norm of a slope.
         norm: 1, 2 or infinity: that of inputs and outputs.
-        slopes: "set": differences of inputs of the set alone; "inputs": in all directions of the input space, at the
-            set's points. The same where the set has the dimension of the input space.
         point: An input inside the tile, of the network's input shape.
         slope: `[C, D]` A of the tile's map `A x + c` in the whole input space.
         offset: `[C]` c of that map.
         tiles: How many tiles there are.
         where: The set, in words.
-        rtol: Of the tiling: tiles thinner than it tells apart are not seen.
     """
 
     constant: float
     norm: float
-    slopes: str
     point: np.ndarray
     slope: np.ndarray
     offset: np.ndarray
     tiles: int
     where: str
-    rtol: float
     certainty: Certainty = field(default="exact", kw_only=True)
 
     def __repr__(self) -> str:
@@ -64,13 +58,12 @@ class Lipschitz(Result):
 
     def summary(self) -> str:
         """The constant, of what it is, and where."""
-        of = "differences within the set" if self.slopes == "set" else "all directions of the input space"
         rows = [
-            ("constant", f"{self.constant:.15g}"), ("norm", f"{self.norm:g}"), ("of", of), ("over", self.where),
+            ("constant", f"{self.constant:.15g}"), ("norm", f"{self.norm:g}"), ("over", self.where),
             ("attained at", brief(self.point) if self.point.size > 8 else str(self.point.tolist())),
             ("tiles", f"{self.tiles:,}"),
         ]  # fmt: skip
-        return f"{table(rows)}\n{self.assurance} Pre-activations below {self.rtol:g} of their terms count as zero."
+        return f"{table(rows)}\n{self.assurance} Pre-activations below 1e-12 of their terms count as zero."
 
 
 def lipschitz(
@@ -78,34 +71,25 @@ def lipschitz(
     over: Any = None,
     norm: float = 2,
     *,
-    slopes: Literal["set", "inputs"] = "set",
-    rtol: float = 1e-12,
     max_tiles: int | None = None,
     time_limit: float | None = None,
     progress: Progress | bool | None = None,
-    threads: int | None = None,
 ) -> Lipschitz:
     """The exact Lipschitz constant of a network over a set of up to eight dimensions, or over all of space::
 
-        L = max over tiles of ||A||,    ||A|| = max of |A v|_p / |v|_p
+        L = max over tiles of ||A||,    ||A|| = max of |A v|_p / |v|_p,    v along the set
 
     A piecewise-affine network is continuous, so that on a convex set the largest slope is the smallest L with
-    `|f(x) - f(y)|_p <= L |x - y|_p`. A set of fewer dimensions than the input space has two such numbers: that of the
-    network restricted to it (`slopes="set"`: v along the set), and the largest slope in any direction at its points
-    (`slopes="inputs"`), never less.
-
-    Over all of space the network is tiled on rays: `F(x, s) = s f(x / s)` is linear on the cone over every tile, so
-    the sides of a box about the origin in D + 1 dimensions meet all tiles, those without bounds too.
+    `|f(x) - f(y)|_p <= L |x - y|_p` for all x and y of the set. Over all of space the network is tiled on rays:
+    `F(x, s) = s f(x / s)` is linear on the cone over every tile, so the sides of a box about the origin in D + 1
+    dimensions meet all tiles, those without bounds too.
 
     Args:
-        model: A torch module in eval mode, or the result of `trace` or `load`. Before any ending (softmax).
+        model: A torch module in eval mode, the result of `trace` or `load`, or a file. Before any ending (softmax).
         over: A `Slice`, a pair (low, high) of corners of a box (sides of zero length are fixed inputs), or None for all
-            of space: of a traced network or one whose first layer is linear, of at most eight inputs, and of folds
-            through zero (ReLU, leaky ReLU, abs, max).
-        norm: 1, 2 or `np.inf`.
-        slopes: As above. Where the set's directions are not coordinate axes, "set" is for norm 2 alone.
-        rtol, max_tiles, time_limit, progress, threads: As in `tessellate`; limits are for each side of the box where
-            all of space is asked for.
+            of space: of at most eight inputs, and of folds through zero (ReLU, leaky ReLU, abs, max).
+        norm: 1, 2 or `np.inf`; on sets whose directions are not coordinate axes 2 alone.
+        max_tiles, time_limit, progress: As in `tessellate`; in all of space limits are for each side of the box.
 
     Raises:
         LimitReached: There are more tiles than that; no constant is known then.
@@ -119,73 +103,45 @@ def lipschitz(
         >>> bool(everywhere.constant >= near.constant > 0)
         True
     """
-    check_choice(slopes, "slopes", ("set", "inputs"))
     check_progress(progress)
     if isinstance(norm, bool) or norm not in (1, 2, np.inf):
         raise InputError(f"norm must be 1, 2 or infinity, got {norm!r}.")
     network = as_network(model, over)
     program = network.program()
-    best: tuple[float, np.ndarray, np.ndarray, np.ndarray] | None = None
-    tiles = 0
-    for view, rays in _views(program, over):
-        options = Options(
-            rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads
-        )  # fmt: skip
-        tiling = _tiling(network, program, view, rays, options)
-        tiles += tiling.count
-        frame = None if rays or slopes == "inputs" else _frame(view, float(norm))
-        found = _largest(tiling, program, float(norm), frame, rays)
-        if best is None or found[0] > best[0]:
-            best = found
-    assert best is not None
-    where = "all of space" if over is None else f"a set of {_free(over, program)} dimensions"
-    of = "inputs" if over is None else slopes
-    constant, point, slope, offset = best
-    return Lipschitz(constant, float(norm), of, point, slope, offset, tiles, where, rtol)
-
-
-def _views(program: Program, over: Any) -> Iterator[tuple[Slice, bool]]:
-    """The slices that are tiled, and whether they are of rays."""
-    if over is not None:
+    if over is None:
+        views, where, tiled = _sides(int(np.prod(program.input_shape))), "all of space", _on_rays(program)
+    else:
         view = view_of(over, program.input_shape)
         if not isinstance(view, Slice):
             raise InputError("over must have an input that is free: a single point has no differences.")
-        yield view, False
-        return
-    size = int(np.prod(program.input_shape))
+        network, tiled = checked_network(network, view)
+        views, where = [view], f"a set of {view.dimension} dimensions"
+    best: tuple[float, np.ndarray, np.ndarray, np.ndarray] | None = None
+    tiles = 0
+    for view in views:
+        options = Options(max_tiles=max_tiles, time_limit=time_limit, progress=progress)
+        tiling, stopped = tile(network, tiled, view, options)
+        if stopped is not None:
+            raise LimitReached(f"{stopped}: the constant over the whole set is not known.", tiling)
+        tiles += tiling.count
+        found = _largest(tiling, program, float(norm), None if over is None else _frame(view, float(norm)))
+        if best is None or found[0] > best[0]:
+            best = found
+    assert best is not None
+    return Lipschitz(best[0], float(norm), *best[1:], tiles, where)
+
+
+def _sides(size: int) -> list[Slice]:
+    """Sides of a box about the origin in one dimension more, but the one where the last coordinate s is -1."""
     if size > MOST_DIMENSIONS:
         raise InputError(
             f"all of space is tiled up to {MOST_DIMENSIONS} inputs, the network has {size}: give a set in over."
         )
-    box = unit_box(size)
-    middle = np.zeros(size + 1)
-    middle[-1] = 1.0
-    axes = np.eye(size + 1)
-    yield Slice(middle, axes[:size], _listed(box)), True
-    for i in range(size):  # sides on which input i is 1 or -1, and s goes from 0 (infinitely far) to 1
-        for sign in (-1.0, 1.0):
-            others = [axes[j] for j in range(size + 1) if j != i]
-            domain = box.copy()
-            domain[:, -1] = (domain[:, -1] + 1.0) / 2.0
-            yield Slice(sign * axes[i], np.stack(others), _listed(domain)), True
-
-
-def _listed(corners: np.ndarray) -> np.ndarray:
-    """Corners of a box in the order that a slice's domain has."""
-    if corners.shape[1] == 1:
-        return np.sort(corners, axis=0)
-    return corners[[0, 2, 3, 1]] if corners.shape[1] == 2 else corners
-
-
-def _tiling(network: SplineNetwork, program: Program, view: Slice, rays: bool, options: Options) -> Tiling:
-    if rays:
-        program = _on_rays(program)
-    else:
-        network, program = checked_network(network, view)
-    tiling, stopped = tile(network, program, view, options)
-    if stopped is not None:
-        raise LimitReached(f"{stopped}: the constant over the whole set is not known.", tiling)
-    return tiling
+    box, axes = unit_box(size), np.eye(size + 1)
+    up = box.copy()  # s goes from 0 (infinitely far) to 1
+    up[:, -1] = (up[:, -1] + 1.0) / 2.0
+    sides = [Slice(sign * axes[i], np.delete(axes, i, 0), up) for i in range(size) for sign in (-1.0, 1.0)]
+    return [Slice(axes[-1], axes[:size], box), *sides]
 
 
 def _frame(view: Slice, norm: float) -> np.ndarray:
@@ -193,18 +149,15 @@ def _frame(view: Slice, norm: float) -> np.ndarray:
     basis = view.basis.reshape(view.dimension, -1)
     if norm == 2:
         return np.asarray(np.linalg.inv(np.linalg.cholesky(basis @ basis.T)).T)
-    axes = (np.count_nonzero(basis, axis=1) == 1).all() and (np.count_nonzero(basis, axis=0) <= 1).all()
-    if not axes:
-        raise InputError(
-            f'norm {norm:g} along a set needs directions that are coordinate axes: use norm 2, or slopes="inputs".'
-        )
+    if (np.count_nonzero(basis, axis=1) != 1).any() or (np.count_nonzero(basis, axis=0) > 1).any():
+        raise InputError(f"norm {norm:g} along a set needs directions that are coordinate axes: use norm 2.")
     return np.diag(1.0 / np.abs(basis).max(1))
 
 
 def _largest(
-    tiling: Tiling, program: Program, norm: float, frame: np.ndarray | None, rays: bool
+    tiling: Tiling, program: Program, norm: float, frame: np.ndarray | None
 ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """The largest norm, a point of its tile, and that tile's map."""
+    """The largest norm, a point of its tile, and that tile's map; without a frame the tiling is one of rays."""
     basis = tiling.view.basis.reshape(tiling.dimension, -1)
     tiles = np.arange(tiling.count)
     if frame is not None:  # what corners tell is close: only the largest are taken again
@@ -215,11 +168,11 @@ def _largest(
         tiles = tiles[np.argsort(-rough[tiles], kind="stable")[:_SURELY]]
     best: tuple[float, int] = (-1.0, 0)
     for part in blocks(len(tiles), block_rows(program)):
-        slopes = _jacobians(tiling, tiles[part], rays)[0]
+        slopes = _jacobians(tiling, tiles[part], frame is None)[0]
         norms = norms_of(slopes if frame is None else slopes @ basis.T @ frame, norm)
         if norms.max() > best[0]:
             best = (float(norms.max()), int(tiles[part][norms.argmax()]))
-    slopes, points, offsets = _jacobians(tiling, np.array([best[1]]), rays)
+    slopes, points, offsets = _jacobians(tiling, np.array([best[1]]), frame is None)
     return best[0], points[0].reshape(program.input_shape), slopes[0], offsets[0]
 
 
@@ -240,19 +193,10 @@ def norms_of(matrices: np.ndarray, norm: float) -> np.ndarray:
     return np.asarray(np.abs(matrices).sum(1 if norm == 1 else 2).max(1))
 
 
-def _free(over: Any, program: Program) -> int:
-    view = view_of(over, program.input_shape)
-    return view.dimension if isinstance(view, Slice) else 0
-
-
 def _on_rays(program: Program) -> Program:
-    """`F(x, s) = s f(x / s)` for s > 0, linear on cones: the last of D + 1 inputs is s.
+    """`F(x, s) = s f(x / s)` for s > 0: `A x + c s` on the cone over a tile with the map `A x + c`.
 
-    On every cone over a tile of f, `F = A x + c s` for the tile's map `A x + c`. So the tiles of F on the sides of a
-    box about the origin are all tiles of f, those without bounds too.
-
-    Raises:
-        InputError: A fold bends elsewhere than through zero (a ReLU6): it has no such form.
+    The last of D + 1 inputs is s. A fold that bends elsewhere than through zero (a ReLU6) has no such form.
     """
     size = int(np.prod(program.input_shape))
     random = torch.Generator().manual_seed(0)
@@ -268,19 +212,21 @@ def _on_rays(program: Program) -> Program:
                 )
             if isinstance(step, Affine):
                 bases[step.output] = step.run(*(torch.zeros_like(value[:1]) for value in inputs))
-    steps: list[Affine | Fold | Tournament] = [
-        Affine("x of rays", ("rays",), _head(size, program.input_shape), _head(size, program.input_shape)),
-        Affine("s of rays", ("rays",), lambda r: r[:, size:], lambda r: r[:, size:]),
-    ]
+
+    def head(rays: Tensor) -> Tensor:
+        return rays[:, :size].reshape(len(rays), *program.input_shape)
+
+    def last(rays: Tensor) -> Tensor:
+        return rays[:, size:]
+
     inner = renamed(program, "", "x of rays")
+    steps: list[Affine | Fold | Tournament] = [
+        Affine("x of rays", ("rays",), head, head), Affine("s of rays", ("rays",), last, last)
+    ]  # fmt: skip
     for one in inner.steps:
-        if isinstance(one, Affine):
-            base = bases[one.output]
-            # no number of s is added to what does not move
-            steps.append(
-                Affine(one.output, (*one.inputs, "s of rays"), _scaled(one.run, base, -1.0),
-                       _scaled(one.magnitude, base.abs(), 0.0)) if base.any() else one
-            )  # fmt: skip
+        if isinstance(one, Affine) and (base := bases[one.output]).any():
+            run, magnitude = _scaled(one.run, base, -1.0), _scaled(one.magnitude, base.abs(), 0.0)
+            steps.append(Affine(one.output, (*one.inputs, "s of rays"), run, magnitude))
         else:
             steps.append(one)
     return Program(
@@ -295,10 +241,6 @@ def _through_zero(fold: Fold, inputs: list[Tensor]) -> bool:
         return False
     output = fold.run(*inputs)
     return all(torch.equal(fold.run(*(k * value for value in inputs)), k * output) for k in (2.0**-40, 2.0, 2.0**40))
-
-
-def _head(size: int, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
-    return lambda rays: rays[:, :size].reshape(len(rays), *shape)
 
 
 def _scaled(run: Callable[..., Tensor], base: Tensor, shift: float) -> Callable[..., Tensor]:

@@ -20,6 +20,8 @@ from ..tiling.slice import Slice
 from ..tiling.tolerance import Interpolated, curves_of, interpolants, planned_errors
 from .property import Clause, Property
 
+_RISING = frozenset({"sigmoid", "tanh", "log_sigmoid", "softplus", "exp"})  # of each output on its own
+
 
 def as_network(model: Any, over: Any, asked: Property | None = None, smooth: bool = False) -> SplineNetwork:
     """The network of a module, of a file, or as it is."""
@@ -40,9 +42,14 @@ def as_network(model: Any, over: Any, asked: Property | None = None, smooth: boo
         raise InputError(
             "the shape of the model's inputs is not known: give over= with one number per input, or trace(model, x)."
         )
-    parameter = next(module.parameters(), None)
-    dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
-    return trace(module, torch.zeros(2, *shape, dtype=dtype), smooth=smooth)
+    return traced(module, torch.zeros(2, *shape), smooth)
+
+
+def traced(model: object, x: Tensor, smooth: bool = False) -> SplineNetwork:
+    """A module traced on inputs, in its own dtype and on its device."""
+    module = check_module(model)
+    parameter = next(module.parameters(), torch.zeros(0))
+    return trace(module, x.to(parameter.device, parameter.dtype), smooth=smooth)
 
 
 def checked_program(network: SplineNetwork) -> Program:
@@ -57,19 +64,37 @@ def checked_program(network: SplineNetwork) -> Program:
     return program
 
 
+def check_ending(model: Any, program: Program, asked: Property, clauses: Sequence[Clause] = ()) -> None:
+    """Refuse what the values before a module's or file's ending do not decide; a traced network ends before it.
+
+    Which of two outputs is larger, they do: endings keep the order.
+    """
+    if program.ending is None or isinstance(model, SplineNetwork):
+        return
+    rising = program.ending in _RISING
+    if asked.slope is not None:
+        same = rising
+    else:
+        pairs = (
+            not y.any() or (np.count_nonzero(y) == 2 and y.sum() == 0 and end == 0 and not x.any())
+            for clause in clauses for y, x, end in zip(clause.outputs, clause.inputs, clause.ends, strict=True)
+        )  # fmt: skip
+        same = all(pairs) and (rising or len(program.output_shape) == 1)
+    if not same:
+        raise UnsupportedModelError(
+            f"The network ends in {program.ending}, behind which {asked.name} is not about values affine on tiles. "
+            "Only comparisons of two of its outputs (`class_wins`) are decided; or state the property of the values "
+            f"before the {program.ending}: verify(trace(model, x), ...)."
+        )
+
+
 @dataclass(frozen=True)
 class Near:
-    """A smooth network with a piecewise-affine one near it on a slice.
+    """A smooth network with a piecewise-affine one near it on a slice."""
 
-    Attributes:
-        program: The near one.
-        real: The smooth one.
-        bound: By how much any output differs at most on the slice: proven, but for rounding.
-    """
-
-    program: Program
-    real: Program
-    bound: float
+    program: Program  # the near one
+    real: Program  # the smooth one
+    bound: float  # by how much any output differs at most on the slice: proven, but for rounding
 
 
 def near(network: SplineNetwork, view: Slice, tolerance: float) -> Near:
@@ -95,11 +120,7 @@ def joined(
     """Several networks as one program, beside each other, the property's clauses about it, and which of its inputs
     each input of the networks is.
 
-    Inputs that every clause says are equal are one input of it, so that two networks on the same input have no more
-    free dimensions than one.
-
-    Raises:
-        InputError: Models are missing, or too many, or do not fit what the file declares.
+    Inputs that every clause says are equal are one input of it, and add no free dimensions.
     """
     declared = asked.networks
     if isinstance(models, Mapping):
@@ -117,8 +138,12 @@ def joined(
     programs = []
     for name, network in zip(names, declared, strict=True):
         size = int(np.prod(network.inputs))
-        model = given[str(name)]
-        program = checked_program(as_network(model, (np.zeros(size), np.zeros(size)) if _is_flat(model) else None))
+        program = checked_program(as_network(given[str(name)], (np.zeros(size), np.zeros(size))))
+        if program.ending is not None and not isinstance(given[str(name)], SplineNetwork):
+            raise UnsupportedModelError(
+                f"network {network.name} ends in {program.ending}: state the property of the values before it, and "
+                "give trace(model, x), or a file that ends there."
+            )
         sizes = tuple(int(np.prod(shape)) for shape in (program.input_shape, program.output_shape))
         if sizes != (size, int(np.prod(network.outputs))):
             raise InputError(
@@ -132,16 +157,16 @@ def joined(
     leader = _leaders(clauses, sum(inputs))
     kept, place = np.unique(leader, return_inverse=True)
     steps: list[Any] = []
+    ends = []
     for i, program in enumerate(programs):
         columns = torch.from_numpy(place[sum(inputs[:i]) : sum(inputs[: i + 1])].copy())
-        steps += [_picked(f"{i}:x", columns, program.input_shape)]
-        steps += renamed(program, f"{i}:", f"{i}:x").steps
-    ends = tuple(f"{i}:x" if p.output == p.input else f"{i}:{p.output}" for i, p in enumerate(programs))
-    steps.append(Affine("all outputs", ends, _beside, _beside))
+        own = renamed(program, f"{i}:", f"{i}:x")
+        steps += [_picked(f"{i}:x", columns, program.input_shape), *own.steps]
+        ends.append(own.output)
+    steps.append(Affine("all outputs", tuple(ends), _beside, _beside))
     program = Program("all inputs", (len(kept),), "all outputs", (sum(outputs),), tuple(steps), paths={}, ops={},
                       identity=tuple(part for p in programs for part in p.identity))  # fmt: skip
-    gathered = np.zeros((sum(inputs), len(kept)))
-    gathered[np.arange(sum(inputs)), place] = 1.0
+    gathered = np.eye(len(kept))[place]
     reduced = tuple(_reduced(replace(clause, inputs=clause.inputs @ gathered)) for clause in clauses)
     return program, reduced, place
 
@@ -152,24 +177,17 @@ def renamed(program: Program, prefix: str, given: str) -> Program:
     def name(old: str) -> str:
         return given if old == program.input else prefix + old
 
-    def names(old: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name(one) for one in old)
-
     steps: list[Affine | Fold | Tournament] = []
     for step in program.steps:
         if isinstance(step, Tournament):
             stages = tuple((name(one), windows) for one, windows in step.stages)
             steps.append(replace(step, competitors=name(step.competitors), stages=stages))
         else:
-            steps.append(replace(step, output=name(step.output), inputs=names(step.inputs)))
+            steps.append(replace(step, output=name(step.output), inputs=tuple(map(name, step.inputs))))
     return replace(
         program, input=given, output=name(program.output), steps=tuple(steps),
         paths={name(k): v for k, v in program.paths.items()}, ops={name(k): v for k, v in program.ops.items()},
     )  # fmt: skip
-
-
-def _is_flat(model: Any) -> bool:
-    return not isinstance(model, (str, os.PathLike, SplineNetwork))
 
 
 def _picked(name: str, columns: Tensor, shape: tuple[int, ...]) -> Affine:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clause(Shown):
-    """A conjunction: inputs x with outputs y are unsafe where `outputs @ y + inputs @ x <= ends` in every row.
+    """A conjunction: inputs x with outputs y are unsafe where `outputs @ y + inputs @ x <= ends` in every row."""
 
-    Attributes:
-        outputs: `[m, C]`.
-        inputs: `[m, D]`.
-        ends: `[m]`.
-        strict: `[m]` whether a row means `<`.
-    """
-
-    outputs: np.ndarray
-    inputs: np.ndarray
-    ends: np.ndarray
-    strict: np.ndarray
+    outputs: np.ndarray  # [m, C]
+    inputs: np.ndarray  # [m, D]
+    ends: np.ndarray  # [m]
+    strict: np.ndarray  # [m] whether a row means <
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -72,9 +65,8 @@ Make = Callable[[int, int], tuple[Clause, ...]]
 class Property(Shown):
     """What should hold for all inputs of a set, told by what must not happen.
 
-    The unsafe set is a disjunction of conjunctions ("clauses") of linear constraints on outputs and inputs; the
-    property holds if it is empty. `read_vnnlib` reads one from a file; the class methods below make the usual ones;
-    `p & q` holds where both hold. Flattened outputs and inputs are meant throughout.
+    The unsafe set is a disjunction of conjunctions ("clauses") of linear constraints on flattened outputs and inputs;
+    the property holds if it is empty. `read_vnnlib` reads one from a file; `p & q` holds where both hold.
 
     Attributes:
         clauses: The conjunctions, or a function that makes them from the numbers of inputs and outputs.
@@ -93,7 +85,7 @@ class Property(Shown):
     clauses: tuple[Clause, ...] | Make
     name: str = "the property"
     networks: tuple[Network, ...] = ()
-    slope: tuple[int, int, int] | None = field(default=None)
+    slope: tuple[int, int, int] | None = None
 
     def __repr__(self) -> str:
         if callable(self.clauses):
@@ -132,24 +124,23 @@ class Property(Shown):
             return NotImplemented
         if self.slope or other.slope:
             raise InputError("a property of slopes cannot be joined with another one: verify them one by one.")
-        mine, theirs = self, other
-        return Property(
-            lambda inputs, outputs: (*mine.sized(inputs, outputs), *theirs.sized(inputs, outputs)),
-            name=f"{self.name} and {other.name}",
-        )
+
+        def make(inputs: int, outputs: int) -> tuple[Clause, ...]:
+            return (*self.sized(inputs, outputs), *other.sized(inputs, outputs))
+
+        return Property(make, name=f"{self.name} and {other.name}")
 
     @classmethod
     def never(cls, rows: Any, ends: Any, *, x_rows: Any = None, strict: bool = False) -> Property:
-        """No input has outputs with `rows @ y + x_rows @ x <= ends` in every row (`<` if strict).
+        """No input has outputs with `rows @ y + x_rows @ x <= ends` in every row (`<` if strict: equality is safe).
 
-        Args:
-            rows: `[m, C]`, or `[C]` for one constraint.
-            ends: `[m]`, or one number.
-            x_rows: `[m, D]` for constraints that also have inputs.
-            strict: Whether equality is safe.
+        `rows` is `[m, C]`, or `[C]` for one constraint, `ends` `[m]` or one number, `x_rows` `[m, D]`.
         """
         matrix = np.atleast_2d(as_float64_array(rows, "rows"))
-        limits = _one_each(as_float64_array(ends, "ends"), "ends", len(matrix))
+        limits = as_float64_array(ends, "ends").reshape(-1)
+        if len(limits) not in (1, len(matrix)):
+            raise InputError(f"ends must be one number or {len(matrix)}, got {len(limits)}.")
+        limits = np.broadcast_to(limits, len(matrix))
         other = None if x_rows is None else np.atleast_2d(as_float64_array(x_rows, "x_rows"))
         if other is not None and len(other) != len(matrix):
             raise InputError(f"x_rows must have as many rows as rows, {len(matrix)}, got {len(other)}.")
@@ -161,14 +152,13 @@ class Property(Shown):
         return cls(make, name="never")
 
     @classmethod
-    def class_wins(cls, winner: int, *, rivals: Sequence[int] | None = None) -> Property:
-        """Output `winner` is larger than every other one (or than those in `rivals`)."""
+    def class_wins(cls, winner: int) -> Property:
+        """Output `winner` is larger than every other one."""
 
         def make(inputs: int, outputs: int) -> tuple[Clause, ...]:
             check_index(winner, "winner", outputs)
-            others = range(outputs) if rivals is None else [check_index(j, "rivals", outputs) for j in rivals]
             eye = np.eye(outputs)
-            return tuple(_single(eye[winner] - eye[j], 0.0, inputs) for j in others if j != winner)
+            return tuple(_single(eye[winner] - eye[j], 0.0, inputs) for j in range(outputs) if j != winner)
 
         return cls(make, name=f"class {winner} wins")
 
@@ -192,31 +182,6 @@ class Property(Shown):
         way = "increasing" if increasing else "decreasing"
         return cls((), name=f"output {output} {way} in input {index}", slope=(index, output, 1 if increasing else -1))
 
-    def within(self, low: Any, high: Any) -> Property:
-        """The same property for inputs of a box alone, as further rows of every clause."""
-        base = self
-
-        def make(inputs: int, outputs: int) -> tuple[Clause, ...]:
-            ends = [_one_each(as_float64_array(e, n), n, inputs) for e, n in ((low, "low"), (high, "high"))]
-            eye = np.eye(inputs)
-            box = Clause(
-                np.zeros((2 * inputs, outputs)), np.concatenate([-eye, eye]), np.concatenate([-ends[0], ends[1]]),
-                np.zeros(2 * inputs, bool),
-            )  # fmt: skip
-            return tuple(_joined(clause, box) for clause in base.sized(inputs, outputs))
-
-        return replace(self, clauses=make)
-
-
-def _one_each(values: np.ndarray, name: str, count: int) -> np.ndarray:
-    if values.ndim and values.size != count:
-        raise InputError(f"{name} must be one number or {count}, got shape {values.shape}.")
-    return np.broadcast_to(values.reshape(-1), (count,)).copy()
-
 
 def _single(row: np.ndarray, end: float, inputs: int, strict: bool = False) -> Clause:
     return Clause(row[None], np.zeros((1, inputs)), np.array([float(end)]), np.array([strict]))
-
-
-def _joined(a: Clause, b: Clause) -> Clause:
-    return Clause(*(np.concatenate([getattr(a, n), getattr(b, n)]) for n in ("outputs", "inputs", "ends", "strict")))

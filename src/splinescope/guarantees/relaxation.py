@@ -27,14 +27,9 @@ _SCALE = 2.0**40  # of unit vectors: constants then cost columns no digits
 
 @dataclass(frozen=True)
 class Relaxation:
-    """Layers as the kernel takes them, and which values of a state are passed on beside the pre-activations.
+    """Layers as the kernel takes them (see `form_bounds`), and what is passed on beside the pre-activations."""
 
-    Attributes:
-        passed: Per segment, `[n]` which numbers of its state (its kept values one after the other).
-        sizes, hinges, starts, bias_starts, by_input, by_output, biases: See `form_bounds`.
-    """
-
-    passed: list[np.ndarray]
+    passed: list[np.ndarray]  # per segment, which numbers of its state (its kept values one after the other)
     sizes: np.ndarray
     hinges: np.ndarray
     starts: np.ndarray

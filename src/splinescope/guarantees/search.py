@@ -18,55 +18,42 @@ from ..support.threads import one_torch_thread
 from ..tiling.cells.tiles import Tiles
 from ..tiling.engine.advance import Engine
 from ..tiling.engine.chunk import Chunk, Leaf
-from ..tiling.engine.limits import Clock
 from ..tiling.engine.output_bounds import value_range
 from ..tiling.engine.plan import Plan, make_plan, probe_points, segments_of
 from ..tiling.engine.rows_plain import PlainRows
+from ..tiling.engine.time_limit import Clock
 from ..tiling.slice import Slice
 from .forms import FORMS, Formed
 from .relaxation import Relaxation, relaxation_of
 from .rounding import error_over
 
-CHUNK_BYTES = 4 << 20  # small chunks: the most promising tiles are finished early
+_CHUNK_BYTES = 4 << 20  # small chunks: the most promising tiles are finished early
 RTOL = 1e-13  # half of the bound of rounding or more is what this leaves open; rows are good to some 1e-14
 _TRIED = 64  # tiles of a chunk in whose middles the network is run
 
 
 @dataclass
 class Search:
-    """One search on one slice.
-
-    Attributes:
-        formed: The network with the property's clauses as its output.
-        view: Where.
-        least: `[clauses]` value of each clause at which a tile is still of interest: above it it is dropped.
-        lowest: `[clauses]` the least value found so far at a corner.
-        where: `[clauses, d]` where that is, in the slice's coordinates.
-        error: `[clauses]` a proven bound of rounding of all values and bounds.
-        bar: A value that counts as found already, from another search.
-        promising: Middles of tiles that were nearest to a violation, of late.
-        tiles: How many tiles were looked at; `cells`: how many were finished.
-        stopped: Which limit ended it, if one did.
-    """
+    """One search on one slice."""
 
     formed: Formed
     view: Slice
     clock: Clock
     max_tiles: int | None = None
     prune: bool = True
-    exact: bool = True
-    chunk_bytes: int = CHUNK_BYTES
+    exact: bool = True  # whether the least value itself is wanted, not only its sign
     take: Callable[[Leaf], None] | None = None
-    stop_below: bool = True
+    stop_below: bool = True  # whether a corner that is surely unsafe ends it
+    bar: float = np.inf  # a value that counts as found already, from another search
     plan: Plan = field(init=False)
-    error: np.ndarray = field(init=False)
-    lowest: np.ndarray = field(init=False)
-    where: np.ndarray = field(init=False)
-    tiles: int = 0
-    cells: int = 0
-    stopped: str | None = None
+    error: np.ndarray = field(init=False)  # [clauses] a proven bound of rounding of all values and bounds
+    lowest: np.ndarray = field(init=False)  # [clauses] the least value found so far at a corner
+    where: np.ndarray = field(init=False)  # [clauses, d] where that is, in the slice's coordinates
+    tiles: int = 0  # that were looked at
+    cells: int = 0  # that were finished
+    stopped: str | None = None  # which limit ended it, if one did
     violated: bool = False
-    bar: float = np.inf
+    # middles of tiles that were nearest to a violation, of late
     promising: deque[np.ndarray] = field(default_factory=lambda: deque(maxlen=512))
     _engine: Engine | None = None
     _stack: list[tuple[Chunk | Leaf, float]] = field(default_factory=list)
@@ -93,14 +80,11 @@ class Search:
         self.where[better] = points[best[better]]
 
     def run(self, report: Progress | None = None, until: int | None = None) -> bool:
-        """To the end, a limit, or a corner that is surely unsafe (if `stop_below`); whether that is reached.
-
-        It pauses after about `until` tiles; called again, it goes on.
-        """
+        """To the end, a limit or a violation; False where it pauses, after about `until` tiles, to be called again."""
         with one_torch_thread(), torch.no_grad():
             if self._engine is None:
                 self._engine = Engine(
-                    self.plan, self.formed.program.output, self.chunk_bytes, self._keep, midway=self.prune
+                    self.plan, self.formed.program.output, _CHUNK_BYTES, self._keep, midway=self.prune
                 )
                 first = self._engine.start_on(self.view, self.formed.program.input)
                 self._stack = [] if first is None else [(first, 1.0)]

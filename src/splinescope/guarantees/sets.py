@@ -19,24 +19,13 @@ from .property import Clause
 
 
 def view_of(over: Any, input_shape: tuple[int, ...]) -> Slice | np.ndarray:
-    """The set as a slice; a box whose sides are all zero is one point, as an array of the input's shape.
-
-    Sides of zero length do not count as dimensions: those inputs are fixed.
-
-    Raises:
-        InputError: The set is empty, of another shape, or has more than eight free dimensions.
-    """
+    """The set as a slice of the inputs that are free; without any, one point as an array of the input's shape."""
     if isinstance(over, Slice):
         if over.input_shape != tuple(input_shape):
-            raise InputError(
-                f"over must lie in inputs of shape {tuple(input_shape)}, the slice has {over.input_shape}."
-            )
+            raise InputError(f"over must lie in inputs of shape {tuple(input_shape)}, got {over.input_shape}.")
         return over
     if not isinstance(over, (tuple, list)) or len(over) != 2:
-        raise InputError(
-            "over must be a Slice, or a pair (low, high) of the corners of a box, each a number or one per input, got "
-            f"{type(over).__name__}."
-        )
+        raise InputError(f"over must be a Slice, or a pair (low, high) of corners of a box, got {type(over).__name__}.")
     low, high = (_ends(end, name, input_shape) for end, name in zip(over, ("low", "high"), strict=True))
     if (low > high).any():
         worst = int(np.argmax(low - high))
@@ -44,8 +33,8 @@ def view_of(over: Any, input_shape: tuple[int, ...]) -> Slice | np.ndarray:
     free = np.flatnonzero(low < high)
     if len(free) > MOST_DIMENSIONS:
         raise InputError(
-            f"over must have at most {MOST_DIMENSIONS} free inputs, got {len(free)}: exact tiles stop there. Fix some "
-            "inputs (low == high) or give a Slice; alpha-beta-CROWN and Marabou verify in high dimensions."
+            f"over must have at most {MOST_DIMENSIONS} free inputs, got {len(free)}: fix some (low == high), give a "
+            "Slice, or use alpha-beta-CROWN or Marabou."
         )
     if not len(free):
         return low.reshape(input_shape)
@@ -55,7 +44,7 @@ def view_of(over: Any, input_shape: tuple[int, ...]) -> Slice | np.ndarray:
 def polytope(normals: Any, offsets: Any, over: Any, input_shape: tuple[int, ...] | None = None) -> Slice:
     """The part of a set in which `normals @ x <= offsets`, as a slice: what `over` may be for any guarantee.
 
-    Corners are those of the intersection of halfspaces, exact up to rounding (Qhull).
+    Its corners are exact up to rounding (Qhull).
 
     Args:
         normals: `[m, D]`, one halfspace a row; x is the flattened input.
@@ -87,6 +76,7 @@ def polytope(normals: Any, offsets: Any, over: Any, input_shape: tuple[int, ...]
 
 def _cut(view: Slice, normals: np.ndarray, offsets: np.ndarray) -> Slice:
     """The slice with its domain cut by `normals @ t <= offsets`."""
+    nothing = InputError("the polytope must have a volume: no ball fits between its halfspaces.")
     if view.dimension == 1:
         low, high = float(view.domain.min()), float(view.domain.max())
         for normal, offset in zip(normals[:, 0], offsets, strict=True):
@@ -97,7 +87,7 @@ def _cut(view: Slice, normals: np.ndarray, offsets: np.ndarray) -> Slice:
             elif offset < 0:
                 high = low
         if not low < high:
-            raise _nothing()
+            raise nothing
         return Slice(view.origin, view.basis, np.array([low, high]))
     from scipy.optimize import linprog
     from scipy.spatial import ConvexHull, HalfspaceIntersection
@@ -107,7 +97,7 @@ def _cut(view: Slice, normals: np.ndarray, offsets: np.ndarray) -> Slice:
     ends = np.concatenate([around[1], offsets])
     length = np.linalg.norm(rows, axis=1)
     if (ends[length == 0] < 0).any():
-        raise _nothing()
+        raise nothing
     rows, ends, length = rows[length > 0], ends[length > 0], length[length > 0]
     d = view.dimension
     found = linprog(
@@ -115,7 +105,7 @@ def _cut(view: Slice, normals: np.ndarray, offsets: np.ndarray) -> Slice:
     )
     extent = float(np.ptp(view.domain, axis=0).max())
     if not found.success or found.x is None or found.x[-1] <= 1e-10 * extent:
-        raise _nothing()
+        raise nothing
     corners = HalfspaceIntersection(np.column_stack([rows, -ends]), found.x[:-1]).intersections
     corners = corners[np.unique(np.round(corners / extent, 12), axis=0, return_index=True)[1]]
     return Slice(view.origin, view.basis, corners[ConvexHull(corners).vertices])
@@ -138,16 +128,12 @@ def is_box(view: Slice) -> bool:
     return len(view.domain) == 2**view.dimension and bool(((view.domain == low) | (view.domain == high)).all())
 
 
-def _nothing() -> InputError:
-    return InputError("the polytope must have a volume: no ball fits between its halfspaces.")
-
-
 def _ends(value: Any, name: str, input_shape: tuple[int, ...]) -> np.ndarray:
     ends = as_float64_array(value, name)
     size = int(np.prod(input_shape))
     if ends.ndim and ends.size != size:
         raise InputError(f"{name} must be one number or one per input {tuple(input_shape)}, got shape {ends.shape}.")
-    return np.broadcast_to(ends.reshape(-1), (size,)).copy() if ends.ndim else np.full(size, float(ends))
+    return np.broadcast_to(ends.reshape(-1), size).copy()
 
 
 @dataclass(frozen=True)
@@ -166,25 +152,11 @@ class Part:
 
 
 def shared_out(part: Part, count: int) -> list[Part]:
-    """A part with a slice, in about so many smaller ones: boxes halved along their axes in turn, the longest first."""
-    assert isinstance(part.view, Slice)
+    """A part with a slice, in about so many smaller ones."""
     view = part.view
-    if not is_box(view):
-        pieces = [piece.corners for piece in split(view.domain, count, OUTSIDE)]
-        return [replace(part, view=Slice(view.origin, view.basis, corners)) for corners in pieces]
-    boxes = [(view.domain.min(0), view.domain.max(0))]
-    turns = np.argsort(-np.ptp(view.domain, axis=0), kind="stable")
-    for i in range(int(np.ceil(np.log2(max(count, 2))))):
-        axis = turns[i % len(turns)]
-        boxes = [half for low, high in boxes for half in _halves(low, high, axis)]
-    at_low = view.domain == view.domain.min(0)
-    return [replace(part, view=Slice(view.origin, view.basis, np.where(at_low, low, high))) for low, high in boxes]
-
-
-def _halves(low: np.ndarray, high: np.ndarray, axis: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    middle_low, middle_high = low.copy(), high.copy()
-    middle_low[axis] = middle_high[axis] = (low[axis] + high[axis]) / 2
-    return [(low, middle_high), (middle_low, high)]
+    assert isinstance(view, Slice)
+    pieces = split(view.domain, count, OUTSIDE)
+    return [replace(part, view=Slice(view.origin, view.basis, piece.corners)) for piece in pieces]
 
 
 def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any, apart: bool = False) -> list[Part]:
@@ -192,46 +164,42 @@ def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any,
 
     If they must be `apart` and some overlap, they are one set, the box about them all: volumes count once.
     """
-    size = int(np.prod(input_shape))
-    view = None if over is None else view_of(over, input_shape)
-    whole = None if over is None or isinstance(over, Slice) else _box_of(view)
+    size, shape = int(np.prod(input_shape)), tuple(input_shape)
+    view = None if over is None else view_of(over, shape)
     groups: dict[bytes, tuple[np.ndarray, np.ndarray, list[Clause], list[int]]] = {}
     on_view: list[tuple[Clause, int]] = []
     for number, clause in enumerate(clauses):
         constant = np.asarray(~clause.outputs.any(1) & ~clause.inputs.any(1))
         if (np.where(clause.strict, clause.ends <= 0, clause.ends < 0) & constant).any():
             continue  # asks for 1 <= 0
-        low, high, rest = clause.part(np.flatnonzero(~constant)).box()
+        moving = clause.part(~constant)
         if isinstance(over, Slice):
-            on_view.append((_never_empty(clause.part(np.flatnonzero(~constant))), number))
+            on_view.append((_never_empty(moving), number))
             continue
-        if whole is not None:
-            low, high = np.maximum(low, whole[0]), np.minimum(high, whole[1])
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            open_ = int(np.flatnonzero(~(np.isfinite(low) & np.isfinite(high)))[0])
-            raise InputError(f"input {open_} of {size} must have a lower and an upper bound: give over=(low, high).")
+        low, high, rest = moving.box()
+        if over is not None:
+            low, high = np.maximum(low, _ends(over[0], "low", shape)), np.minimum(high, _ends(over[1], "high", shape))
+        open_ = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
+        if len(open_):
+            raise InputError(f"input {open_[0]} of {size} must have a lower and an upper bound: give over=(low, high).")
         if rest.misses(low, high):
             continue  # no input meets it
-        key = low.tobytes() + high.tobytes()
-        group = groups.setdefault(key, (low, high, [], []))
+        group = groups.setdefault(low.tobytes() + high.tobytes(), (low, high, [], []))
         group[2].append(_never_empty(rest))
         group[3].append(number)
     if on_view:
         assert view is not None
         return [Part(view, tuple(c for c, _ in on_view), tuple(n for _, n in on_view))]
-    shape = tuple(input_shape)
     if apart and _overlap([(low, high) for low, high, _, _ in groups.values()]):
         least = np.min([group[0] for group in groups.values()], axis=0)
         most = np.max([group[1] for group in groups.values()], axis=0)
-        boxed = [_never_empty(clauses[n]) for g in groups.values() for n in g[3]]
-        numbers = tuple(n for g in groups.values() for n in g[3])
-        view = view_of((least.reshape(shape), most.reshape(shape)), shape)
+        numbers = tuple(n for group in groups.values() for n in group[3])
+        boxed = tuple(_never_empty(clauses[n]) for n in numbers)
         free = least < most
         boxes = [(low[free], high[free]) for low, high, _, _ in groups.values()]
-        return [Part(view, tuple(boxed), numbers, _union(boxes))]
+        return [Part(view_of((least, most), shape), boxed, numbers, _union(boxes))]
     return [
-        Part(view_of((low.reshape(shape), high.reshape(shape)), shape), tuple(found), tuple(numbers))
-        for low, high, found, numbers in groups.values()
+        Part(view_of((low, high), shape), tuple(found), tuple(numbers)) for low, high, found, numbers in groups.values()
     ]
 
 
@@ -258,15 +226,9 @@ def _union(boxes: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
     return total
 
 
-def _box_of(view: Slice | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    assert view is not None
-    corners = view.inputs(view.domain).reshape(len(view.domain), -1) if isinstance(view, Slice) else view.reshape(1, -1)
-    return corners.min(0), corners.max(0)
-
-
 def _never_empty(clause: Clause) -> Clause:
     """A clause with at least one row: one without constraints is met everywhere."""
     if len(clause):
         return clause
-    shapes = (1, clause.outputs.shape[1]), (1, clause.inputs.shape[1])
-    return Clause(np.zeros(shapes[0]), np.zeros(shapes[1]), np.ones(1), np.zeros(1, bool))
+    outputs, inputs = (np.zeros((1, rows.shape[1])) for rows in (clause.outputs, clause.inputs))
+    return Clause(outputs, inputs, np.ones(1), np.zeros(1, bool))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -56,9 +56,8 @@ class Verdict(Result):
     def margin(self) -> float:
         """How far from a violation: the minimum over the set of the largest excess of a clause's constraints.
 
-        Positive where the property holds. Exact up to `rounding`; found when first asked for, by a search of its own
-        (some ten times the cost of the verdict). Of a violated property it is the margin at the witness, unless
-        `complete` was asked for: then it is the minimum.
+        Exact up to `rounding`, positive where the property holds; found when first asked for, at some ten times the
+        cost of the verdict. Of a violated property it is that at the witness, or with `complete` the minimum.
         """
         return self._nearest[0]
 
@@ -88,19 +87,12 @@ class Verdict(Result):
 
 @dataclass
 class Collected:
-    """The unsafe tiles of one search, as they stream by.
-
-    Attributes:
-        view: Where.
-        error: `[clauses]` a bound of the rounding of their values.
-        strict: `[clauses]` whether equality is safe.
-        whole: Volume of the set, where it is not that of the slice: the slice is a box about several that overlap.
-    """
+    """The unsafe tiles of one search, as they stream by."""
 
     view: Slice
-    error: np.ndarray
-    strict: np.ndarray
-    whole: float | None = None
+    error: np.ndarray  # [clauses] a bound of the rounding of their values
+    strict: np.ndarray  # [clauses] whether equality is safe
+    whole: float | None = None  # volume of the set, where the slice is a box about several that overlap
     rounding: float = 0.0
     polytopes: list[np.ndarray] = field(default_factory=list)
     volumes: list[float] = field(default_factory=list)
@@ -109,11 +101,9 @@ class Collected:
     @classmethod
     def merged(cls, view: Slice, pieces: Sequence[Collected]) -> Collected:
         """Of the parts of one slice."""
-        lists = [[one for piece in pieces for one in getattr(piece, name)] for name in cls._LISTS]
+        lists = [[one for p in pieces for one in getattr(p, name)] for name in ("polytopes", "volumes", "clauses")]
         rounding = sum(piece.rounding for piece in pieces)
         return cls(view, pieces[0].error, pieces[0].strict, pieces[0].whole, rounding, *lists)
-
-    _LISTS: ClassVar[tuple[str, ...]] = ("polytopes", "volumes", "clauses")
 
     def take(self, leaf: Leaf) -> None:
         """Keep the tiles of a leaf on which some clause is met at every corner.
@@ -147,21 +137,19 @@ class Collected:
 class UnsafeSet(Result):
     """All inputs of a set that violate a property: convex polytopes that overlap in walls at most.
 
-    Exact up to rounding: inputs at which a clause is met or missed by less than the verdict's `rounding` count as
-    equal, so as unsafe unless the clause is strict. What that and the arithmetic of volumes can do is proven.
+    Inputs at which a clause is met or missed by less than the verdict's `rounding` count as equal, so as unsafe unless
+    the clause is strict.
 
     Attributes:
-        view: The slices of the parts that the property is about: one, or boxes of its conditions on inputs that do not
-            overlap.
+        view: The slices of the parts that the property is about; they do not overlap.
         polytopes: Per polytope its corners `[n, d]`, in coordinates of its slice.
         parts: `[P]` which slice each lies in.
         clauses: `[P]` a clause, of those that are about its slice, which it meets.
         volumes: `[P]` their d-volumes, each in the dimension of its slice.
-        volume: Of all of them together that have the dimension of the set: what lies in slices of fewer has none.
+        volume: Of all of them together that have the dimension of the set.
         share: `volume` as a share of that of the set.
         rounding: A proven bound of how far `volume` is off.
-        certainty: "exact"; "bound" where the verdict is a tie, since rounding decides what is in the set: `volume` is
-            off by `rounding` at most.
+        certainty: "exact"; "bound" where the verdict is a tie, since rounding decides what is in the set.
     """
 
     view: tuple[Slice, ...]

@@ -11,22 +11,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.program import Program
-from ..support.checks import check_positive, check_whole
+from ..support.checks import check_index, check_module, check_positive, check_whole
 from ..support.display import Certainty
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress, telling
 from ..support.worker_processes import share
-from ..tiling.engine.limits import Clock
 from ..tiling.engine.parts import packed_network
+from ..tiling.engine.time_limit import Clock
+from ..tiling.measures.differentiate import outputs
+from ..tiling.measures.tile_shapes import UNIT
 from ..tiling.slice import Slice
+from ..tiling.tessellate import tessellate
 from .decide import BEFORE_ATTACK, Decided, decide, decide_in_process, least_value
-from .models import as_network, checked_program, is_smooth, joined, near
+from .models import as_network, check_ending, checked_program, is_smooth, joined, near
 from .property import Property
-from .sets import Part, parts_of, shared_out
+from .sets import Part, parts_of, shared_out, view_of
 from .verdict import Collected, UnsafeSet, Verdict
 from .vnnlib import read_vnnlib
 from .witness import Witness, run_own
@@ -48,17 +51,15 @@ def verify(
 ) -> Verdict:
     """Whether a property holds for every input of a set, decided by exact tiles.
 
-    The set is cut into the tiles of the network, on each of which it is one affine map, so that corners decide. Tiles
-    on which linear bounds already decide are dropped before the next fold. The answer is about real arithmetic on the
-    network's weights; a proven bound of the rounding in float64 stands beside it (`Verdict.rounding`), and a verdict
-    that hangs on less is no verdict but a tie (`holds` is None).
-
-    A smooth network is decided within a tolerance: tiles are those of a piecewise-affine network near it, and it holds
-    only if the margin exceeds the proven difference of the two. Violations are those of the smooth network itself.
+    On each tile the network is one affine map, so that corners decide; tiles on which linear bounds decide are dropped
+    before the next fold. The answer is about real arithmetic on the network's weights: a verdict that hangs on less
+    than the proven rounding of float64 (`Verdict.rounding`) is a tie, `holds` is None. A smooth network is decided by
+    the tiles of one near it, and holds only if the margin exceeds the proven difference of the two.
 
     Args:
         model: A torch module, the result of `trace` or `load`, or the path of an ONNX file. For a VNN-LIB file about
-            several networks, a dictionary of them by name, or a list in the file's order.
+            several networks, a dictionary of them by name, or a list in the file's order. If it ends in a softmax,
+            sigmoid or the like, comparisons of two outputs are decided, with values and margins from before it.
         property: A `Property`, or the path of a VNN-LIB file.
         over: The set, where the property does not say it: a `Slice`, a pair (low, high) of the corners of a box, or
             the result of `guarantees.polytope`. At most eight inputs may be free.
@@ -70,12 +71,10 @@ def verify(
             `parallel_config` may send it to a cluster). Use it for searches of more than ten seconds.
         progress: As everywhere.
 
-    Returns:
-        The verdict; `bool(verdict.holds)`, `verdict.margin`, `verdict.witness`, `verdict.unsafe`.
-
     Raises:
         InputError: The set is empty, unbounded, or has more than eight free dimensions, or sizes do not fit.
-        UnsupportedModelError: The model has no exact tiles, and no tolerance was given.
+        UnsupportedModelError: The model has no exact tiles, and no tolerance was given; or its ending (sigmoid) bends
+            what the property is about.
 
     Cost: some 30 to 100 microseconds per tile looked at.
 
@@ -90,15 +89,16 @@ def verify(
     for value, name in ((max_tiles, "max_tiles"), (workers, "workers")):
         if value is not None:
             check_whole(value, name)
-    if time_limit is not None:
-        check_positive(time_limit, "time_limit")
-    if tolerance is not None:
-        check_positive(tolerance, "tolerance")
+    for limit, name in ((time_limit, "time_limit"), (tolerance, "tolerance")):
+        if limit is not None:
+            check_positive(limit, name)
     started = time.monotonic()
     asked = property if isinstance(property, Property) else read_vnnlib(property)
     network: SplineNetwork | None = None
     places: np.ndarray | None = None
     if len(asked.networks) > 1 or isinstance(model, (Mapping, list, tuple)):
+        if isinstance(model, Mapping) and any(isinstance(value, Tensor) for value in model.values()):
+            check_module(model)  # parameters: the error says what to do with them
         if len(asked.networks) < 2 or workers is not None or tolerance is not None:
             raise InputError(
                 f"{asked.name} is about {max(len(asked.networks), 1)} network(s); several models are for a VNN-LIB "
@@ -111,14 +111,15 @@ def verify(
         network = as_network(model, over, asked, smooth=tolerance is not None)
         program = network.program() if tolerance is not None else checked_program(network)
         if asked.slope is not None:
-            from .monotone import verify_slope
-
             if complete or workers is not None or is_smooth(program):
                 raise InputError(
                     "properties of slopes are for piecewise-affine networks, without workers and without complete."
                 )
-            return verify_slope(network, asked, over, max_tiles=max_tiles, time_limit=time_limit, progress=progress)
+            check_ending(model, program, asked)
+            limits = {"max_tiles": max_tiles, "time_limit": time_limit, "progress": progress}
+            return _verify_slope(network, asked.slope, over, started, limits)
         clauses = asked.sized(int(np.prod(program.input_shape)), int(np.prod(program.output_shape)))
+        check_ending(model, program, asked, clauses)
     smooth = is_smooth(program)
     if smooth and (complete or workers is not None):
         raise InputError("complete and workers are for piecewise-affine networks: this one has smooth activations.")
@@ -237,6 +238,8 @@ class _Run:
         with torch.no_grad():
             y = self.program.forward(torch.from_numpy(x[None]))[0].numpy()
         own = None if self.model is None else run_own(self.model, x)
+        if own is not None and own[1].size != y.size and self.places is None:  # an argmax has no such outputs
+            own = None
         rows = part.clauses[clause]
         confirmed = None
         if own is not None:
@@ -253,3 +256,43 @@ class _Run:
         if stopped:
             raise LimitReached(f"{stopped}: the margin is at most {lowest:.6g}, more is not known.", None)
         return lowest, where
+
+
+def _verify_slope(
+    network: SplineNetwork, asked: tuple[int, int, int], over: Any, started: float, limits: dict[str, Any]
+) -> Verdict:
+    """`verify` of `Property.monotone`: the least slope over all tiles of the set."""
+    x, output, sign = asked
+    program = network.program()
+    size = int(np.prod(program.input_shape))
+    check_index(x, "index", size)
+    check_index(output, "output", int(np.prod(program.output_shape)))
+    view = view_of(over, tuple(program.input_shape))
+    if not isinstance(view, Slice):
+        raise InputError("over must have an input that is free, got a single point.")
+    basis = view.basis.reshape(view.dimension, -1)
+    along = np.linalg.lstsq(basis.T, np.eye(size)[x], rcond=None)[0]
+    if np.abs(basis.T @ along - np.eye(size)[x]).max() > 1e-12:
+        raise InputError(f"over must let input {x} move: it is fixed on the set.")
+    try:
+        tiling = tessellate(network, view, **limits)
+    except LimitReached as error:
+        seconds = time.monotonic() - started
+        return Verdict(None, None, False, np.inf, -np.inf, f"Undecided: {error}", 0, 0, seconds)
+    slopes = sign * (tiling.slopes().reshape(tiling.count, -1, view.dimension)[:, output] @ along)
+    # an estimate, so that no verdict on slopes is called rigorous: terms of the products along ways through the network
+    terms = sum(fold.site.units + 2 for fold in program.folds) + size
+    rounding = float(16 * terms * UNIT * max(np.abs(slopes).max(initial=0.0), 1e-300))
+    worst = int(np.argmin(slopes))
+    margin, place = float(slopes[worst]), view.inputs(tiling.centroids()[worst : worst + 1])[0]
+    counts = (tiling.count, tiling.count, time.monotonic() - started)
+    if abs(margin) <= rounding and margin != 0.0:
+        reason = f"A tie: the least slope is {margin:.3g}, its rounding up to {rounding:.3g}."
+        return Verdict(None, None, False, rounding, margin, reason, *counts)
+    estimated = "Not rigorous: the rounding of slopes is estimated."
+    if margin < 0:
+        witness = Witness(place, outputs(program, place[None])[0].reshape(program.output_shape), 0, -margin)
+        reason = f"Violated: the slope is {sign * margin:.6g} on the tile about the witness. {estimated}"
+        return Verdict(False, witness, False, rounding, margin, reason, *counts)
+    reason = f"Holds: the least slope in that direction is {margin:.6g}. {estimated}"
+    return Verdict(True, None, False, rounding, margin, reason, *counts, None, lambda: (margin, place))

@@ -36,29 +36,22 @@ _NAME = re.compile(r"([^\W\d]\w*)_(\d+)$", re.ASCII)
 
 @dataclass(frozen=True)
 class Network:
-    """One network that a file of version 2 declares (of version 1: the only one).
-
-    Attributes:
-        name: What the file calls it.
-        inputs, outputs: Shapes.
-        equal_to: Name of the network that it is the same as, if it is declared so.
-        tensors: What the file calls its input and its output (version 2).
-    """
+    """One network that a file of version 2 declares (of version 1: the only one)."""
 
     name: str
-    inputs: tuple[int, ...]
+    inputs: tuple[int, ...]  # its shape
     outputs: tuple[int, ...]
-    equal_to: str | None = None
-    tensors: tuple[str, str] | None = None
+    equal_to: str | None = None  # name of the network that it is declared to be the same as
+    tensors: tuple[str, str] | None = None  # what the file calls its input and its output (version 2)
 
 
 @dataclass
 class Node:
-    """A word or a list of them, with the line it begins on."""
+    """A word, or a list (which has none), with the line it begins on."""
 
     line: int
     word: str = ""
-    parts: list[Node] | None = None
+    parts: list[Node] = field(default_factory=list)
 
 
 @dataclass
@@ -82,8 +75,7 @@ Atom = tuple[Linear, bool]
 def read_vnnlib(path: str | PathLike[str]) -> Property:
     """The property of a VNN-LIB file (`.vnnlib`, or compressed, `.vnnlib.gz`).
 
-    Its assertions describe counterexamples; the property holds if no input satisfies them. All that is linear is read:
-    `and`, `or`, `<=`, `<`, `>=`, `>`, `=`, `+`, `-`, products with numbers, inputs and outputs in one constraint.
+    Its assertions describe counterexamples; the property holds if no input satisfies them. All that is linear is read.
 
     Raises:
         InputError: There is no such file.
@@ -121,20 +113,24 @@ class Reader:
             elif head == "declare-network":
                 self._declare_network(node)
             elif head == "assert":
-                if len(node.parts or ()) != 2:
+                if len(node.parts) != 2:
                     self._fail(node.line, "assert takes one condition")
-                asserted.append(node)
+                asserted.append(node.parts[1])
             elif head not in ("vnnlib-version", "set-logic", "set-info", "check-sat", "get-model", "exit"):
                 self._fail(node.line, f"{head!r} is not read; declarations and assert are")
         if not all(self._counts):
             self._fail(1, "no inputs X_0, X_1, ... or no outputs Y_0, Y_1, ... are declared")
-        self._check_numbers()
+        for is_out, letter in enumerate("XY"):
+            missing = set(range(self._counts[is_out])) - {n for out, n in self._variables.values() if out == is_out}
+            if missing and not self._tensors:
+                self._fail(1, f"{letter}_{min(missing)} is not declared, but one with a larger number is")
         if not asserted:
             self._fail(1, "nothing is asserted")
         clauses: list[list[Atom]] = [[]]
         for node in asserted:
-            clauses = self._both(clauses, self._condition((node.parts or [])[1], 0), node.line)
-        return Property(tuple(self._clause(atoms) for atoms in clauses), name=self._name, networks=self._declared())
+            clauses = self._both(clauses, self._condition(node), node.line)
+        networks = self._networks or [Network("", (self._counts[0],), (self._counts[1],))]
+        return Property(tuple(self._clause(atoms) for atoms in clauses), name=self._name, networks=tuple(networks))
 
     def _nodes(self, text: str) -> Iterator[Node]:
         """The lists at the top of the file."""
@@ -144,7 +140,7 @@ class Reader:
                 if word == "(":
                     if len(stack) > _MOST_DEPTH:
                         self._fail(number, f"more than {_MOST_DEPTH} brackets are open")
-                    stack.append(Node(number, parts=[]))
+                    stack.append(Node(number))
                 elif word == ")":
                     if not stack:
                         self._fail(number, "a closing bracket has no opening one")
@@ -152,13 +148,11 @@ class Reader:
                     if not stack:
                         yield done
                     else:
-                        assert stack[-1].parts is not None
                         stack[-1].parts.append(done)
                 elif not stack:
                     self._fail(number, f"{word!r} stands outside of all brackets")
                 else:
                     parts = stack[-1].parts
-                    assert parts is not None
                     if word.startswith("[") and parts and parts[-1].word and not parts[-1].word.endswith("]"):
                         parts[-1].word += word.replace(" ", "")
                     else:
@@ -173,7 +167,7 @@ class Reader:
 
     def _declare(self, node: Node) -> None:
         """`(declare-const X_0 Real)`, or `(declare-fun X_0 () Real)`."""
-        parts = node.parts or []
+        parts = node.parts
         name = parts[1].word if len(parts) > 1 else ""
         if not name or parts[-1].word != "Real" or len(parts) not in (3, 4):
             self._fail(node.line, "a declaration reads (declare-const X_0 Real)")
@@ -188,16 +182,9 @@ class Reader:
         self._variables[name] = (out, int(match[2]))
         self._counts[out] += 1
 
-    def _check_numbers(self) -> None:
-        for out, letter in ((False, "X"), (True, "Y")):
-            there = {number for is_out, number in self._variables.values() if is_out == out}
-            missing = set(range(len(there))) - there
-            if missing:
-                self._fail(1, f"{letter}_{min(missing)} is not declared, but one with a larger number is")
-
     def _declare_network(self, node: Node) -> None:
         """`(declare-network f (declare-input X Real [1,5]) (declare-output Y Real [1,5]))`."""
-        parts = node.parts or []
+        parts = node.parts
         if len(parts) < 2 or not parts[1].word:
             self._fail(node.line, "a network has a name: (declare-network f ...)")
         name, equal_to = parts[1].word, None
@@ -205,8 +192,7 @@ class Reader:
         if self._variables and not self._tensors:
             self._fail(node.line, "declare-network does not go with declare-const")
         for part in parts[2:]:
-            head = self._head(part)
-            inner = part.parts or []
+            head, inner = self._head(part), part.parts
             if head in ("equal-to", "isomorphic-to") and len(inner) == 2:
                 if inner[1].word not in {network.name for network in self._networks}:
                     self._fail(part.line, f"{head} names {inner[1].word!r}, which is no network declared before")
@@ -216,22 +202,19 @@ class Reader:
                 if out in tensors:
                     self._fail(part.line, f"{name} has a second {head[8:]}; one tensor each is read")
                 tensors[out] = self._declare_tensor(part, out)
-            elif head == "declare-hidden":
-                self._fail(part.line, "declare-hidden is not read: only inputs and outputs are")
             else:
-                self._fail(part.line, f"{head!r} is not read inside declare-network")
+                self._fail(part.line, f"{head!r} is not read inside declare-network: inputs and outputs are")
         if len(tensors) != 2:
             self._fail(node.line, f"network {name} must declare an input and an output")
         (x, inputs), (y, outputs) = tensors[False], tensors[True]
         self._networks.append(Network(name, inputs, outputs, equal_to, (x, y)))
 
     def _declare_tensor(self, node: Node, out: bool) -> tuple[str, tuple[int, ...]]:
-        parts = node.parts or []
-        words = [part.word for part in parts[1:]]
+        kind, *words = (part.word for part in node.parts)
         if len(words) == 2 and words[1].endswith("]"):  # the brackets stand beside the type
             words = [words[0], *re.split(r"(?=\[)", words[1], maxsplit=1)]
         if len(words) != 3 or not re.fullmatch(r"\[\s*(\d+\s*(,\s*\d+\s*)*)?\]", words[2]):
-            self._fail(node.line, f"a tensor reads ({parts[0].word} X Real [1,5])")
+            self._fail(node.line, f"a tensor reads ({kind} X Real [1,5])")
         name, shape = words[0], tuple(int(n) for n in re.findall(r"\d+", words[2]))
         if name in self._tensors:
             self._fail(node.line, f"{name} is declared twice")
@@ -239,82 +222,61 @@ class Reader:
         self._counts[out] += prod(shape)
         return name, shape
 
-    def _declared(self) -> tuple[Network, ...]:
-        if self._networks:
-            return tuple(self._networks)
-        return (Network("", (self._counts[0],), (self._counts[1],)),)
-
     def _both(self, some: list[list[Atom]], others: list[list[Atom]], line: int) -> list[list[Atom]]:
         """The conjunction of two disjunctions."""
         if len(some) * len(others) > _MOST_CLAUSES:
             self._fail(line, f"written out, the disjunctions have more than {_MOST_CLAUSES:,} cases")
         return [[*a, *b] for a, b in product(some, others)]
 
-    def _condition(self, node: Node, depth: int) -> list[list[Atom]]:
+    def _condition(self, node: Node) -> list[list[Atom]]:
         """A condition as a disjunction of conjunctions of atoms."""
-        if depth > _MOST_DEPTH:
-            self._fail(node.line, "conditions are nested too deeply")
-        if node.parts is None and node.word in ("true", "false"):
+        if node.word in ("true", "false"):
             return [[]] if node.word == "true" else []
-        if node.parts is None:
+        if node.word:
             self._fail(node.line, f"a condition was expected, got {node.word!r}")
         head, rest = self._head(node), node.parts[1:]
         if head == "and":
             result: list[list[Atom]] = [[]]
             for part in rest:
-                result = self._both(result, self._condition(part, depth + 1), part.line)
+                result = self._both(result, self._condition(part), part.line)
             return result
         if head == "or":
-            return [clause for part in rest for clause in self._condition(part, depth + 1)]
+            return [clause for part in rest for clause in self._condition(part)]
         if head not in ("<=", "<", ">=", ">", "=", "==", "!="):
             self._fail(node.line, f"{head!r} is not a condition that is read: and, or, <=, <, >=, >, = are")
         if len(rest) < 2:
             self._fail(node.line, f"{head} compares two numbers, got {len(rest)}")
-        sides = [self._linear(part) for part in rest]
-        if head == "!=":
-            if len(sides) != 2:
-                self._fail(node.line, "!= compares two numbers")
-            a, b = sides
-            self._check_size(a.plus(b, Fraction(-1)), node.line)
-            return [[(a.plus(b, Fraction(-1)), True)], [(b.plus(a, Fraction(-1)), True)]]
         atoms: list[Atom] = []
-        for a, b in pairwise(sides):
-            self._check_size(a.plus(b, Fraction(-1)), node.line)
-            if head in ("<=", "<", "=", "=="):
-                atoms.append((a.plus(b, Fraction(-1)), head == "<"))
-            if head in (">=", ">", "=", "=="):
-                atoms.append((b.plus(a, Fraction(-1)), head == ">"))
-        return [atoms]
-
-    def _check_size(self, linear: Linear, line: int) -> None:
-        """Refuse numbers that float64 cannot hold: rounded to zero or infinity, they would say something else."""
-        for value in (*linear.coefficients.values(), linear.constant):
-            if value and not _SMALLEST <= abs(value) <= _LARGEST:
-                self._fail(line, "numbers must be 0 or of size 1e-300 to 1e300")
+        for a, b in pairwise([self._linear(part) for part in rest]):
+            below, above = a.plus(b, Fraction(-1)), b.plus(a, Fraction(-1))
+            for value in (*below.coefficients.values(), below.constant):
+                # rounded to zero or infinity in float64, they would say something else
+                if value and not _SMALLEST <= abs(value) <= _LARGEST:
+                    self._fail(node.line, "numbers must be 0 or of size 1e-300 to 1e300")
+            if head not in (">=", ">"):
+                atoms.append((below, head in ("<", "!=")))
+            if head not in ("<=", "<"):
+                atoms.append((above, head in (">", "!=")))
+        if head == "!=" and len(rest) != 2:
+            self._fail(node.line, "!= compares two numbers")
+        return [[atom] for atom in atoms] if head == "!=" else [atoms]
 
     def _linear(self, node: Node) -> Linear:
-        if node.parts is None:
+        if node.word:
             return self._number_or_variable(node)
         head, terms = self._head(node), [self._linear(part) for part in node.parts[1:]]
-        if head in ("+", "-") and terms:
-            total = terms[0] if head == "+" or len(terms) > 1 else Linear().plus(terms[0], Fraction(-1))
-            for term in terms[1:]:
+        if head not in ("+", "-", "*") or not terms:
+            self._fail(node.line, f"{head!r} of {len(terms)} terms is not linear; +, - and * by numbers are read")
+        total = Linear().plus(terms[0], Fraction(-1)) if head == "-" and len(terms) == 1 else terms[0]
+        for term in terms[1:]:
+            if head != "*":
                 total = total.plus(term, Fraction(1 if head == "+" else -1))
-            return total
-        if head == "*" and terms:
-            total = Linear(constant=Fraction(1))
-            for term in terms:
-                if term.coefficients and total.coefficients:
-                    self._fail(node.line, "a product of two variables is not linear")
-                total = (
-                    Linear().plus(term, total.constant) if term.coefficients else Linear().plus(total, term.constant)
-                )
-            return total
-        if head == "/" and len(terms) == 2 and not terms[1].coefficients and terms[1].constant:
-            return Linear().plus(terms[0], 1 / terms[1].constant)
-        raise self._failure(
-            node.line, f"{head!r} of {len(terms)} terms is not linear; +, -, * and / by numbers are read"
-        )
+                continue
+            if term.coefficients and total.coefficients:
+                self._fail(node.line, "a product of two variables is not linear")
+            kept, by = (term, total) if term.coefficients else (total, term)
+            total = Linear().plus(kept, by.constant)
+        return total
 
     def _number_or_variable(self, node: Node) -> Linear:
         word = node.word
@@ -326,16 +288,16 @@ class Reader:
             out, number = self._variables[word]
             return Linear({number + (self._counts[0] if out else 0): Fraction(1)})
         name, bracket, places = word.partition("[")
-        if name in self._tensors:
-            out, first, shape = self._tensors[name]
-            index = [int(n) for n in re.findall(r"\d+", places)] if re.fullmatch(r"[\d,\s]*\]", places) else None
-            if not bracket and prod(shape) == 1:
-                index = [0] * len(shape)
-            if index is None or len(index) != len(shape) or any(i >= n for i, n in zip(index, shape, strict=True)):
-                self._fail(node.line, f"{name} has shape {list(shape)}, which {word} does not fit")
-            flat = int(np.ravel_multi_index(index, shape)) if shape else 0
-            return Linear({first + flat + (self._counts[0] if out else 0): Fraction(1)})
-        raise self._failure(node.line, f"{word!r} is neither a number nor a variable that is declared")
+        if name not in self._tensors:
+            self._fail(node.line, f"{word!r} is neither a number nor a variable that is declared")
+        out, first, shape = self._tensors[name]
+        index = [int(n) for n in re.findall(r"\d+", places)] if re.fullmatch(r"[\d,\s]*\]", places) else None
+        if not bracket and prod(shape) == 1:
+            index = [0] * len(shape)
+        if index is None or len(index) != len(shape) or any(i >= n for i, n in zip(index, shape, strict=True)):
+            self._fail(node.line, f"{name} has shape {list(shape)}, which {word} does not fit")
+        flat = int(np.ravel_multi_index(index, shape)) if shape else 0
+        return Linear({first + flat + (self._counts[0] if out else 0): Fraction(1)})
 
     def _clause(self, atoms: list[Atom]) -> Clause:
         inputs, outputs = self._counts
@@ -348,7 +310,4 @@ class Reader:
         return Clause(rows[:, inputs:], rows[:, :inputs], ends, strict)
 
     def _fail(self, line: int, what: str) -> NoReturn:
-        raise self._failure(line, what)
-
-    def _failure(self, line: int, what: str) -> FileFormatError:
-        return FileFormatError(f"{self._name}, line {line}: {what}.")
+        raise FileFormatError(f"{self._name}, line {line}: {what}.")

@@ -24,20 +24,17 @@ Measure = Callable[[Tiles, np.ndarray], np.ndarray]
 
 
 def class_weights(tiling: Tiling, measure: Measure | None, error: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """`[C]` the weight of the places where each class wins, and how far rounding may have moved it (NaN: not known).
+    """`[C]` the weight (by default volume) of the places where each class wins, and how far rounding may have moved it.
 
-    Args:
-        measure: Of weights; volumes if None.
-        error: `[C]` a bound of the rounding of outputs: what is won by less is in doubt.
+    `error` `[C]` bounds the rounding of outputs: what is won by less is in doubt. Without it doubts are NaN.
     """
     size = max(2, int(vertex_values(tiling, np.zeros(1, int)).shape[1]))
     if error is not None and len(error) == 1:
         error = np.append(0.0, error)
-    total, doubts = np.zeros(size), np.zeros(size)
+    total, doubts = np.zeros(size), np.zeros(size) if measure is None and error is not None else np.full(size, np.nan)
     for won, weights, tiles, points, values in _pieces(tiling, measure):
         total += np.bincount(won, weights, size)
         if error is None or measure is not None:
-            doubts[:] = np.nan
             continue
         off = shape_rounding(tiles, points)[0]
         at = values[tiles.corners]
@@ -57,20 +54,16 @@ Pieces = tuple[np.ndarray, np.ndarray, Tiles, np.ndarray, np.ndarray]
 def _pieces(tiling: Tiling, measure: Measure | None) -> Iterator[Pieces]:
     """Pieces that make up all tiles, and on each of which one class wins, some at a time.
 
-    Outputs are affine on a tile, so the places where a class wins are convex: a class that wins at every corner wins on
-    the whole tile. Any other tile is cut where two classes tie that win at different corners, and its parts are looked
-    at again. A class that wins inside alone wins at a corner of one of the parts. So only classes that win somewhere
-    are ever cut by. One output counts as two classes: not positive, and positive. Outputs that are closer than the
-    tiling's `rtol` times the largest count as tied, and the first of tied classes has the piece.
+    The places where a class wins are convex on a tile: a class that wins at every corner wins on the whole tile. Any
+    other tile is cut where two classes tie that win at different corners, and its parts are looked at again; a class
+    that wins inside alone wins at a corner of one of them. One output counts as two classes: not positive, and
+    positive. Outputs closer than the tiling's `rtol` times the largest are tied, and the first one has the piece.
     """
-    cells = tiling.tiles
-    counts = np.diff(cells.offsets)
     size = max(1, int(vertex_values(tiling, np.zeros(1, int)).shape[1]))
-    until = np.cumsum(counts * size)
+    until = np.append(0, np.cumsum(np.diff(tiling.tiles.offsets) * size))
     start = 0
     while start < tiling.count:
-        done = until[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(until, done + _NUMBERS_TOGETHER, side="right")))
+        stop = max(start + 1, int(np.searchsorted(until[1:], until[start] + _NUMBERS_TOGETHER, side="right")))
         yield from _of_block(tiling, start, stop, measure)
         start = stop
 

@@ -13,6 +13,7 @@ from torch import nn
 from ..network.program import Program
 from ..support.display import Shown
 from ..support.evaluating import evaluating
+from ..tiling.measures.differentiate import blocks
 from ..tiling.slice import Slice
 from .sets import is_box
 
@@ -57,12 +58,8 @@ def samples(program: Program, view: Slice, count: int = _SAMPLES, seed: int = 0)
 def values_at(program: Program, view: Slice, points: np.ndarray) -> np.ndarray:
     """`[n, clauses]` the program's outputs at points of a slice."""
     with torch.no_grad():
-        found = [program.forward(torch.from_numpy(view.inputs(some))) for some in _batches(points)]
+        found = [program.forward(torch.from_numpy(view.inputs(points[b]))) for b in blocks(len(points), _BATCH)]
     return torch.cat(found).reshape(len(points), -1).numpy()
-
-
-def _batches(points: np.ndarray) -> list[np.ndarray]:
-    return [points[i : i + _BATCH] for i in range(0, len(points), _BATCH)]
 
 
 def spread_over(view: Slice, count: int, seed: int = 0) -> np.ndarray:
@@ -79,15 +76,15 @@ def spread_over(view: Slice, count: int, seed: int = 0) -> np.ndarray:
     return np.asarray(low + np.where(crowded, near, share) * (high - low))
 
 
-def descend(
-    program: Program, view: Slice, points: np.ndarray, values: np.ndarray, starts: int = _STARTS, steps: int = _STEPS
-) -> np.ndarray:
+def descend(program: Program, view: Slice, points: np.ndarray, values: np.ndarray, starts: int = _STARTS) -> np.ndarray:
     """Points nearer to a violation than those given: descents from the best points of every clause.
 
     Each point has its own step: half as long again after a success, 0.4 times after a failure. In a box a step is along
     the signs of the slope and clipped; elsewhere it is towards the corner that the slope favours.
     """
-    chosen, clauses = _best(values, starts)
+    each = min(max(starts // values.shape[1], 2), len(values))
+    chosen = np.argpartition(values, each - 1, axis=0)[:each].reshape(-1)
+    clauses = np.tile(np.arange(values.shape[1]), each)
     corners = torch.from_numpy(view.domain.copy())
     box = is_box(view)
     low, high = corners.amin(0), corners.amax(0)
@@ -108,7 +105,7 @@ def descend(
     t = torch.from_numpy(points[chosen])
     value, slope = evaluate(t)
     size = torch.full((len(t), 1), _FIRST_STEP, dtype=torch.float64)
-    for _ in range(steps):
+    for _ in range(_STEPS):
         if box:
             moved = (t - size * (high - low) * slope.sign()).clamp(low, high)
         else:
@@ -120,25 +117,16 @@ def descend(
     return np.asarray(t.numpy())
 
 
-def _best(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and clauses of about `count` pairs, those that rank first among the values `[n, clauses]` of a clause."""
-    each = min(max(count // values.shape[1], 2), len(values))
-    first = np.argpartition(values, each - 1, axis=0)[:each]
-    return first.reshape(-1), np.tile(np.arange(values.shape[1]), each)
-
-
 def run_own(model: Any, x: np.ndarray) -> tuple[str, np.ndarray] | None:
     """What the user's own model makes of an input, and what ran it; None if there is nothing to run."""
     if isinstance(model, (str, Path)) and str(model).lower().endswith(".onnx"):
         return _by_onnxruntime(Path(model), x)
     if isinstance(model, nn.Module):
-        parameter = next(model.parameters(), None)
-        dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
-        device = parameter.device if parameter is not None else torch.device("cpu")
+        parameter = next(model.parameters(), torch.zeros(0))
         with evaluating(model), torch.no_grad():
-            y = model(torch.from_numpy(x[None]).to(device=device, dtype=dtype))
+            y = model(torch.from_numpy(x[None]).to(parameter.device, parameter.dtype))
         if isinstance(y, torch.Tensor):
-            return str(dtype), y[0].double().cpu().numpy()
+            return str(parameter.dtype), y[0].double().cpu().numpy()
     return None
 
 
@@ -148,12 +136,9 @@ def _by_onnxruntime(path: Path, x: np.ndarray) -> tuple[str, np.ndarray] | None:
     except ImportError:
         return None
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    given = session.get_inputs()
-    if len(given) != 1:
+    given, *others = session.get_inputs()
+    shape = [n if isinstance(n, int) and n > 0 else 1 for n in given.shape]
+    if others or int(np.prod(shape)) != x.size:
         return None
-    shape = [n if isinstance(n, int) and n > 0 else 1 for n in given[0].shape]
-    kind = np.float64 if "double" in given[0].type else np.float32
-    if int(np.prod(shape)) != x.size:
-        return None
-    y = session.run(None, {given[0].name: x.astype(kind).reshape(shape)})[0]
+    y = session.run(None, {given.name: x.astype("double" if "double" in given.type else "single").reshape(shape)})[0]
     return "onnxruntime", np.asarray(y, np.float64).reshape(-1)

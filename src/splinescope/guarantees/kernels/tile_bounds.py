@@ -45,9 +45,7 @@ def local_coordinates(corners, points, start, stop, tau, normal):
         if abs(work[best, i]) < 1e-9:
             return False
         for j in range(2 * d):
-            swap = work[i, j]
-            work[i, j] = work[best, j]
-            work[best, j] = swap
+            work[i, j], work[best, j] = work[best, j], work[i, j]
         pivot = work[i, i]
         for j in range(2 * d):
             work[i, j] /= pivot
@@ -56,9 +54,7 @@ def local_coordinates(corners, points, start, stop, tau, normal):
                 factor = work[r, i]
                 for j in range(2 * d):
                     work[r, j] -= factor * work[i, j]
-    for i in range(d):
-        for j in range(d):
-            normal[i, j] = work[i, d + j]
+    normal[:] = work[:, d:]
     return True
 
 
@@ -76,13 +72,10 @@ def form_bounds(
     """
     layers = sizes.shape[0] - 1
     d = points.shape[1]
-    widest = 0
-    for layer in range(layers + 1):
-        widest = max(widest, sizes[layer])
+    widest, forms = sizes.max(), sizes[layers]
     most = 0
     for i in range(offsets.shape[0] - 1):
         most = max(most, offsets[i + 1] - offsets[i])
-    forms = sizes[layers]
     tau = np.empty((most, d))
     normal = np.empty((d, d))
     value = np.empty((d + 1, widest))
@@ -102,8 +95,7 @@ def form_bounds(
         start, stop = offsets[i], offsets[i + 1]
         n = stop - start
         width = sizes[stage]
-        for j in range(width):
-            low[j] = high[j] = rows[corners[start], j]
+        low[:width] = high[:width] = rows[corners[start], :width]
         for c in range(start + 1, stop):
             vertex = corners[c]
             for j in range(width):
@@ -111,15 +103,12 @@ def form_bounds(
                 high[j] = max(high[j], rows[vertex, j])
         thin = not local_coordinates(corners, points, start, stop, tau, normal)
         # v = a . tau + k by least squares over the corners; whatever that misses at a corner is error
-        for k in range(d + 1):
-            for j in range(width):
-                value[k, j] = 0.0
+        value[:, :width] = 0.0
         for c in range(n):
             vertex = corners[start + c]
             for j in range(width):
                 value[d, j] += rows[vertex, j]
-        for j in range(width):
-            value[d, j] /= n
+        value[d, :width] /= n
         if not thin:
             for k in range(d):
                 for c in range(n):
@@ -129,8 +118,7 @@ def form_bounds(
                     vertex = corners[start + c]
                     for j in range(width):
                         value[k, j] += weight * rows[vertex, j]
-        for j in range(width):
-            error[j] = 0.0
+        error[:width] = 0.0
         for c in range(n):
             vertex = corners[start + c]
             for j in range(width):
@@ -144,12 +132,10 @@ def form_bounds(
         for layer in range(stage, layers):
             width, bent, out = sizes[layer], hinges[layer], sizes[layer + 1]
             if layer > stage:
-                for j in range(width):
-                    low[j] = np.inf
-                    high[j] = -np.inf
+                low[:width] = np.inf
+                high[:width] = -np.inf
                 for c in range(n):
-                    for j in range(width):
-                        row[j] = value[d, j]
+                    row[:width] = value[d, :width]
                     for k in range(d):
                         place = tau[c, k]
                         for j in range(width):
@@ -157,9 +143,8 @@ def form_bounds(
                     for j in range(width):
                         low[j] = min(low[j], row[j])
                         high[j] = max(high[j], row[j])
-                for j in range(width):
-                    low[j] -= error[j]
-                    high[j] += error[j]
+                low[:width] -= error[:width]
+                high[:width] += error[:width]
             for j in range(width):
                 if j >= bent or low[j] >= 0.0:
                     upper[layer, j] = lower[layer, j] = 1.0
@@ -172,12 +157,9 @@ def form_bounds(
                     upper[layer, j] = chord
                     lift[layer, j] = -chord * low[j]
                     lower[layer, j] = 1.0 if high[j] > -low[j] else 0.0
-            for k in range(d + 1):
-                for j in range(out):
-                    after[k, j] = 0.0
-            for j in range(out):
-                after[d, j] = biases[bias_starts[layer] + j]
-                error_after[j] = 0.0
+            after[:d, :out] = 0.0
+            after[d, :out] = biases[bias_starts[layer] : bias_starts[layer] + out]
+            error_after[:out] = 0.0
             base = starts[layer]
             for j in range(width):
                 slope = upper[layer, j]
@@ -197,13 +179,9 @@ def form_bounds(
                 if factor > 0.0:
                     for o in range(out):
                         error_after[o] += factor * abs(column[o])
-            for k in range(d + 1):
-                for o in range(out):
-                    value[k, o] = after[k, o]
-            for o in range(out):
-                error[o] = error_after[o]
-        for f in range(forms):
-            lows[i, f] = np.inf
+            value[:, :out] = after[:, :out]
+            error[:out] = error_after[:out]
+        lows[i] = np.inf
         for c in range(n):
             for f in range(forms):
                 total = value[d, f]
@@ -211,17 +189,13 @@ def form_bounds(
                     total += tau[c, k] * value[k, f]
                 lows[i, f] = min(lows[i, f], total - error[f])
         # backwards
-        for f in range(forms):
-            for g in range(forms):
-                back[f, g] = 0.0
-            back[f, f] = 1.0
-            rest[f] = 0.0
+        back[:, :forms] = np.eye(forms)
+        rest[:] = 0.0
         for layer in range(layers - 1, stage - 1, -1):
             width, out = sizes[layer], sizes[layer + 1]
             base = starts[layer]
+            front[:, :width] = 0.0
             for f in range(forms):
-                for j in range(width):
-                    front[f, j] = 0.0
                 for o in range(out):
                     factor = back[f, o]
                     if factor != 0.0:
