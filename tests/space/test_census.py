@@ -11,11 +11,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.space.census import FoldCensus
-from splinescope.space.lines import LineCounter
-from splinescope.tiling.measures.crofton import crofton_constant
-from tests import real
-from tests.tiling.engine.test_workers import in_this_process
+from splinescope.space.census import _LineCounter
+from splinescope.tiling.measures.region_counts import crofton_constant
 
 
 @cache
@@ -23,6 +20,11 @@ def network(d: int) -> tuple[nn.Sequential, ss.SplineNetwork]:
     """A network and its trace, which reads the parameters anew at every use."""
     net = nn.Sequential(nn.Linear(d, 10), nn.ReLU(), nn.Linear(10, 8), nn.ReLU(), nn.Linear(8, 1)).double()
     return net, ss.trace(net, torch.zeros(2, d, dtype=torch.float64))
+
+
+def counts_on(traced: ss.SplineNetwork, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    flat = starts.reshape(len(starts), -1), ends.reshape(len(ends), -1)
+    return _LineCounter(traced.program(), *flat).count(*flat)
 
 
 def redraw(net: nn.Sequential, seed: int) -> None:
@@ -81,32 +83,12 @@ def test_a_first_layer_in_784_dimensions_has_the_area_of_its_discs() -> None:
     assert census.density_errors[0] < 0.1 * exact
 
 
-@real.needs_real_networks
-def test_a_trained_first_layer_has_the_area_of_its_discs_about_images() -> None:
-    """A classifier of MNIST that other people trained: 784-10-10-10."""
-    import onnx
-    from onnx.numpy_helper import to_array
-
-    file = real.FOLDER / "onnx_mnist" / "mnist2x10.onnx"
-    arrays = {one.name: to_array(one).astype(np.float64) for one in onnx.load(file).graph.initializer}
-    weight, bias = arrays["fc1.weight"], arrays["fc1.bias"]
-    network = ss.load(file)
-    images = real.mnist_images()[0][:20].reshape(20, *network.input_shape).double()
-    radius = 2.0
-    census = ss.space.fold_census(
-        network, images, radius=radius, lines=3000, generator=torch.Generator().manual_seed(0)
-    )
-    exact = area_of_discs(weight, bias, images.reshape(20, 784).numpy(), radius)
-    assert abs(census.densities[0] - exact) <= 3 * census.density_errors[0]
-    assert census.density_errors[0] < 0.1 * exact
-
-
 def test_crossings_of_a_line_are_those_of_its_own_tiling() -> None:
     net, traced = network(3)
     redraw(net, 5)
     generator = np.random.default_rng(0)
     starts, ends = generator.normal(size=(2, 40, 3)) * 2
-    counts = LineCounter(traced.program(), starts, ends).count(starts, ends)
+    counts = counts_on(traced, starts, ends)
     for a, b, count in zip(starts, ends, counts, strict=True):
         walls = ss.tessellate(traced, ss.Slice.segment(a, b), threads=1).walls
         assert np.bincount(walls.sites[walls.sites >= 0], minlength=2).tolist() == count.tolist()
@@ -117,7 +99,7 @@ def test_max_pools_count_only_walls_of_the_network() -> None:
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3)).double()
     traced = ss.trace(net, torch.zeros(2, 1, 6, 6, dtype=torch.float64))
     starts, ends = np.random.default_rng(0).normal(size=(2, 10, 1, 6, 6)) * 2
-    counts = LineCounter(traced.program(), starts, ends).count(starts, ends)
+    counts = counts_on(traced, starts, ends)
     for a, b, count in zip(starts, ends, counts, strict=True):
         assert ss.tessellate(traced, ss.Slice.segment(a, b), threads=1).count - 1 == count.sum()
 
@@ -173,22 +155,3 @@ def test_two_numbers_are_a_box_for_all_inputs_where_their_shape_is_known():
             ss.space.fold_census(unknown, (-1, 1))
     with pytest.raises(ss.InputError, match="low below high"):
         ss.space.fold_census(network, (1, -1))
-
-
-def test_a_census_by_workers_is_the_census_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_this_process(monkeypatch)
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 9), nn.ReLU(), nn.Linear(9, 5), nn.ReLU(), nn.Linear(5, 1))
-    where = torch.randn(3, 4)
-
-    def census(workers: int | None) -> FoldCensus:
-        random = torch.Generator().manual_seed(0)
-        limits = {"lines": 20, "rtol": 0.05, "max_lines": 50}
-        return ss.space.fold_census(model, where, radius=1.0, generator=random, workers=workers, **limits)
-
-    one, shared = census(None), census(2)
-    assert one.lines == shared.lines > 20
-    for name in ("crossings", "errors", "by_point", "by_point_errors"):
-        np.testing.assert_array_equal(getattr(shared, name), getattr(one, name))
-    with pytest.raises(ss.InputError, match="workers"):
-        census(0)

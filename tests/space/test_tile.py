@@ -109,15 +109,6 @@ def test_behind_a_facet_lies_the_tile_that_the_network_has_there(name):
         assert any(same(tile.across(wall), home) for wall in back)
 
 
-def test_neighbors_differ_in_one_unit_each():
-    tile = ss.tile_at(mlp(4, 6, 6, 2), np.full(4, 0.3))
-    found = tile.neighbors()
-    assert len(found) == len(tile.facets)
-    for facet, neighbor in zip(tile.facets, found, strict=True):
-        differ = [(s, int(u)) for s in range(2) for u in np.flatnonzero(tile.pattern[s] != neighbor.pattern[s])]
-        assert differ == [(facet.site, facet.unit)]
-
-
 def test_units_that_coincide_cross_together():
     net = cases.model("duplicate units")
     tile = ss.tile_at(net, np.array([0.3, 0.2]))

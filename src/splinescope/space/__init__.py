@@ -4,7 +4,6 @@ In: a network, and a box, a distribution of lines or a point. Out: exact tiles a
 with their error. Imports `network`, `tiling` and `support`.
 """
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .boundary_distance import boundary_distance
 from .census import fold_census
 from .explore import explore, tiles_in_ball
@@ -21,5 +20,3 @@ __all__ = [
     "tiles_in_ball",
     "walk",
 ]
-
-_answer_misspellings(__name__)

@@ -30,8 +30,7 @@ def _dot(a, b):
 @jit
 def _project(vector, q, many, parts):
     """Take from a vector its parts along the first rows of q; twice, so that it is orthogonal to the last digit."""
-    for k in range(many):
-        parts[k] = 0.0
+    parts[:many] = 0.0
     for _ in range(2):
         for k in range(many):
             part = _dot(q[k], vector)
@@ -84,17 +83,14 @@ def nonnegative(cone, target, enough):
         if left <= enough or best < 0 or used == most:
             return weights, rest, True
         new, length = q[used], np.sqrt(_dot(cone[best], cone[best]))
-        for j in range(size):
-            new[j] = cone[best, j]
+        new[:] = cone[best]
         _project(new, q, used, parts)
-        for k in range(used):
-            r[k, used] = parts[k]
+        r[:used, used] = parts[:used]
         beyond = np.sqrt(_dot(new, new))
         barred[best] = True  # unless it proves useful
         if beyond <= _DEPENDENT * length:
             continue
-        for j in range(size):
-            new[j] /= beyond
+        new /= beyond
         r[used, used] = beyond
         image[used] = _dot(new, target)
         if image[used] <= 0.0:
@@ -121,13 +117,11 @@ def nonnegative(cone, target, enough):
             weights[active[out]] = 0.0
             _remove(out, used, active, q, r, image)
             used -= 1
-        for j in range(size):
-            rest[j] = target[j]
+        rest[:] = target
         _project(rest, q, used, parts)
         now = np.sqrt(_dot(rest, rest))
         if now < left:
-            for i in range(many):
-                barred[i] = False
+            barred[:] = False
         left = now
     return weights, rest, False
 
@@ -155,13 +149,10 @@ def shoot(normals, above, center, directions, state, points):
 
 @jit
 def decide(normals, above, center, rows, mixed, span, asked, state, points):
-    """Decide on some halfspaces by Clarkson's scheme; whether every problem converged.
+    """Decide on the halfspaces `asked` about by Clarkson's scheme; whether every problem converged.
 
-    Args:
-        rows: `[n, s + 1]` of length 1: the normals in the span that is looked at, and `above` in some unit.
-        mixed: `[n]` which rows may take part in combinations.
-        span: `[s, r]` the directions of that span.
-        asked: Which halfspaces.
+    `rows` are `[n, s + 1]` of length 1: the normals in the `span` `[s, r]` that is looked at, and `above` in some unit;
+    those that are `mixed` may take part in combinations.
     """
     size = rows.shape[1]
     cone = np.zeros((1 + len(rows), size))
@@ -249,13 +240,9 @@ def are_apart(heights, normals, hashing):
 def settle(heights, normals, kept, starts, directions, ways, rays, hashing, centers, apart, state, points):
     """Centers and facets of many small polytopes at once, as far as all their rows are apart.
 
-    Args:
-        heights, normals: `[K, n]`, `[K, n, r]` of all units.
-        kept: `[K, n]` which of them make a halfspace.
-        starts, directions: `[K, r]` a point of each one's edge, and a way inside.
-        ways, rays, hashing: Random directions, for inner points, to find facets, and of rows.
-        centers, apart, state, points: `[K, r]`, `[K]`, `[K, n]`, `[K, n, r]` are filled in; the last two from the
-            left, for those rows that are kept.
+    Of all units, `[K, n]` heights and `[K, n, r]` normals, those `kept` make a halfspace. `starts` and `directions` are
+    a point of each one's edge and a way inside; `ways`, `rays` and `hashing` random directions, for inner points, to
+    find facets, and of rows. The last four are filled in, `state` and `points` from the left, for rows that are kept.
     """
     total, size = normals.shape[1:]
     span, mixed = np.eye(size), np.ones(total, np.bool_)
@@ -281,8 +268,7 @@ def settle(heights, normals, kept, starts, directions, ways, rays, hashing, cent
         for row in range(many):
             height = above[row] / unit
             length = np.sqrt(1 + height * height)
-            for j in range(size):
-                rows[row, j] = own[row, j] / length
+            rows[row, :size] = own[row] / length
             rows[row, size] = height / length
         shoot(walls, distances, centers[k], -walls, state[k], points[k])
         shoot(walls, distances, centers[k], rays, state[k], points[k])

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from ..support.errors import InputError
 from ..support.threads import one_torch_thread
 from ..tiling.engine.plan import make_plan
 
-_SCALE = 2.0**40  # linear rows carry this factor: beside it the constants of a step cost them no digits
+SCALE = 2.0**40  # linear rows carry this factor: beside it the constants of a step cost them no digits
 _RANK = 1e-12  # of the largest singular value: directions below it are rounding
 _SLOPE = 1e-12  # of the steepest unit of a site: a unit that is flatter is constant
 _NOISE = 1e-14  # of the steepest unit that it is made from: behind saturated units a whole site is rounding
@@ -40,53 +39,37 @@ Choose = Callable[["Cuts"], np.ndarray]
 
 @dataclass(frozen=True)
 class Cuts:
-    """The units of one site on K tiles.
-
-    Attributes:
-        site: Its number.
-        rows: `[K, 1 + r, U]` value at the origin and slopes of each cut; of a max, `[K, 1 + r, k, W]` its competitors
-            (of a minimum, their negatives).
-        zero: `[U]` or `[W]` how large a zero may be.
-        flat: `[K]` how large a slope is that is only rounding.
-    """
+    """The units of one site on K tiles."""
 
     site: int
-    rows: np.ndarray
-    zero: np.ndarray
-    flat: np.ndarray
+    rows: np.ndarray  # [K, 1 + r, U] value at the origin and slopes of each cut; of a max, [K, 1 + r, k, W] competitors
+    zero: np.ndarray  # [U] or [W] how large a zero may be
+    flat: np.ndarray  # [K] how large a slope is that is only rounding
 
     @property
     def is_max(self) -> bool:
         return self.rows.ndim == 4
 
-    def slopes(self, direction: np.ndarray, chosen: Any = ...) -> np.ndarray:
+    def slopes(self, direction: np.ndarray) -> np.ndarray:
         """Slopes along a direction, on the first tile."""
-        return np.asarray(np.tensordot(direction, self.rows[0, 1:], 1)[chosen])
+        return np.asarray(np.tensordot(direction, self.rows[0, 1:], 1))
 
 
 @dataclass(frozen=True, eq=False)
 class LocalRows:
     """The units on one tile: it is where `heights + normals @ t >= 0`, t the coordinates about the space's origin.
 
-    Attributes:
-        pattern: What the tile is.
-        heights: `[n]` signed distances of the origin to the units' hyperplanes.
-        normals: `[n, r]` of length 1, into the tile.
-        owners: `[n, 3]` site and unit whose halfspace each is; for a max, which competitor of the window would take
-            over, -1 elsewhere.
-        flat: `[m, 3]` site, unit, rival of what is zero on the whole tile: a unit behind dead ones, a competitor that
-            equals the winner. It makes no halfspace, but may take a side behind any wall.
-        values: `[C]` outputs of the tile's affine map at the origin.
-        slopes: `[C, r]` its matrix.
+    What is `flat` is zero on the whole tile: a unit behind dead ones, a competitor that equals the winner. It makes no
+    halfspace, but may take a side behind any wall.
     """
 
     pattern: Pattern
-    heights: np.ndarray
-    normals: np.ndarray
-    owners: np.ndarray
-    flat: np.ndarray
-    values: np.ndarray
-    slopes: np.ndarray
+    heights: np.ndarray  # [n] signed distances of the origin to the units' hyperplanes
+    normals: np.ndarray  # [n, r] of length 1, into the tile
+    owners: np.ndarray  # [n, 3] site and unit; for a max, which competitor would take over behind it, else -1
+    flat: np.ndarray  # [m, 3] the same
+    values: np.ndarray  # [C] outputs of the tile's affine map at the origin
+    slopes: np.ndarray  # [C, r] its matrix
 
     @cached_property
     def key(self) -> bytes:
@@ -110,13 +93,9 @@ class LocalRows:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The units on K tiles: arrays as in `LocalRows`, before them an axis of the tiles.
+    """The units on K tiles: arrays as in `LocalRows`, before them an axis of the tiles (but of `owners`).
 
-    Attributes:
-        patterns: Per site `[K, U]` or `[K, W]`.
-        owners: `[n, 3]` of all rows.
-        kept: `[K, n]` which of them make a halfspace.
-        zero: `[K, n]` which of them are zero on the whole tile.
+    Of all n rows, `kept` `[K, n]` make a halfspace, and `zero` `[K, n]` are zero on the whole tile.
     """
 
     patterns: tuple[np.ndarray, ...]
@@ -147,9 +126,8 @@ class Coordinates:
 
     program: Program
     origin: np.ndarray
-    basis: np.ndarray | None = None
-    zeros: dict[str, np.ndarray] = field(init=False)
-    """By the output of each fold, how large a zero of its units may be."""
+    basis: np.ndarray | None = None  # None: all directions
+    zeros: dict[str, np.ndarray] = field(init=False)  # by the output of each fold, how large a zero of its units may be
 
     def __post_init__(self) -> None:
         with one_torch_thread(), torch.no_grad():
@@ -161,7 +139,6 @@ class Coordinates:
 
     @property
     def dimension(self) -> int:
-        """How many coordinates."""
         return self.origin.size if self.basis is None else len(self.basis)
 
     def inputs(self, t: np.ndarray) -> np.ndarray:
@@ -180,32 +157,20 @@ class Coordinates:
 
     def rows(self, choose: Choose, tiles: int = 1) -> Block:
         """The rows of all units on so many tiles, whose patterns `choose` says site by site."""
-        self._check_size()
-        reader = RowReader(self.program, choose, self.zeros)
-        basis = np.eye(self.origin.size) if self.basis is None else self.basis
-        return reader.result(reader.outputs(self.origin, basis, tiles))
-
-    def _check_size(self) -> None:
         units, size = sum(site.cuts for site in self.program.sites), self.dimension
         widest = max((fold.site.units for fold in self.program.folds), default=1)
         if max(units, widest) * size > _NUMBERS:
             raise InputError(
                 f"a tile must have at most {_NUMBERS:,} numbers in its halfspaces, got {units:,} units with "
-                f"{size:,} inputs each: take the hyperplanes nearest to x, by tile_at(model, x, nearest=1000), or look "
-                "at a slice by tessellate."
+                f"{size:,} inputs each: take those nearest to x, tile_at(model, x, nearest=1000), or tile a slice."
             )
-
-
-def coordinates_about(program: Program, origin: np.ndarray, *, whole: bool = False) -> Coordinates:
-    """The coordinates in which a network is looked at from a point; `whole` keeps every input direction."""
-    return Coordinates(program, origin, None if whole else _seen(program))
+        reader = RowReader(self.program, choose, self.zeros)
+        basis = np.eye(self.origin.size) if self.basis is None else self.basis
+        return reader.result(reader.outputs(self.origin, basis, tiles))
 
 
 def at_origin(direction: np.ndarray, on: list[tuple[int, int]]) -> Choose:
-    """Reads the pattern at the origin; units that are zero there take the side of `direction`.
-
-    Folds that pass through it are noted in `on` as (site, unit).
-    """
+    """Reads the pattern at the origin; folds through it are noted in `on`, and their units take `direction`'s side."""
 
     def choose(cuts: Cuts) -> np.ndarray:
         value, slope, flat = cuts.rows[0, 0], cuts.slopes(direction), cuts.flat[0]
@@ -231,11 +196,7 @@ def behind(rows: LocalRows, members: np.ndarray, direction: np.ndarray) -> Choos
     """The pattern behind a wall: units along it take the side of `direction`, which leads across; all others stay.
 
     So may units that are zero on all of this tile. A unit that is constant behind the wall is on its negative side.
-
-    Args:
-        rows: The units on this side.
-        members: `[m, 3]` site, unit and rival of the halfspaces that the wall bounds.
-        direction: `[r]`.
+    `members` are site, unit and rival of the halfspaces that the wall bounds, `[m, 3]`.
     """
     moving: dict[int, dict[int, list[int]]] = {}
     for site, unit, rival in np.concatenate([members, rows.flat]).tolist():
@@ -245,13 +206,13 @@ def behind(rows: LocalRows, members: np.ndarray, direction: np.ndarray) -> Choos
         before = rows.pattern[cuts.site]
         if cuts.site not in moving:
             return before[None]
-        found, units = before.copy(), moving[cuts.site]
+        found, units, slopes = before.copy(), moving[cuts.site], cuts.slopes(direction)
         if not cuts.is_max:
-            found[list(units)] = cuts.slopes(direction, list(units)) > cuts.flat[0]
-            return found[None]
-        for window, rivals in units.items():
-            tied = sorted({int(before[window]), *rivals})
-            found[window] = tied[int(_first_largest(cuts.slopes(direction, (tied, window)), cuts.flat[0]))]
+            found[list(units)] = slopes[list(units)] > cuts.flat[0]
+        else:
+            for window, rivals in units.items():
+                tied = sorted({int(before[window]), *rivals})
+                found[window] = tied[int(_first_largest(slopes[tied, window], cuts.flat[0]))]
         return found[None]
 
     return choose
@@ -267,23 +228,17 @@ class RowReader:
         self._patterns: list[np.ndarray] = []
         self._parts: list[tuple[np.ndarray, ...]] = []
         self._owners: list[np.ndarray] = [np.zeros((0, 3), np.int64)]
-        self._steep: dict[str, np.ndarray] = {}
-        """By value, `[K]` the largest slope that its rounding comes from."""
+        self._steep: dict[str, np.ndarray] = {}  # by value, [K] the largest slope that its rounding comes from
 
     def outputs(self, origin: np.ndarray, basis: np.ndarray, tiles: int = 1) -> np.ndarray:
         """`[K, 1 + r, C]` the rows of the outputs, once those of the input have gone through all steps."""
-        block = np.concatenate([origin.reshape(1, -1), _SCALE * basis]).reshape(-1, *origin.shape)
+        block = np.concatenate([origin.reshape(1, -1), SCALE * basis]).reshape(-1, *origin.shape)
         self._size, self._steep = len(block), {self._program.input: np.zeros(tiles)}
         with one_torch_thread(), torch.no_grad():
             values = {self._program.input: torch.from_numpy(np.concatenate([block] * tiles))}
             out = walked(self._program.steps, values, {self._program.output}, self._step)[self._program.output]
         rows = out.reshape(tiles, len(block), -1).numpy()
-        return np.concatenate([rows[:, :1], self.unscaled(rows[:, 1:])], 1)
-
-    @staticmethod
-    def unscaled(rows: np.ndarray) -> np.ndarray:
-        """Slopes, from linear rows."""
-        return rows / _SCALE
+        return np.concatenate([rows[:, :1], rows[:, 1:] / SCALE], 1)
 
     def _step(self, step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
         self._steep[step.output] = np.max([self._steep[name] for name in step.inputs] or [np.zeros(1)], axis=0)
@@ -335,7 +290,7 @@ class RowReader:
         zero = valid & ~kept & (np.abs(rows[:, 0]) <= cuts.zero)
         steepness = np.where(kept, steepness, 1.0)
         self._parts.append((
-            rows[:, 0] * _SCALE / steepness, (rows[:, 1:] / steepness[:, None]).transpose(0, 2, 1), kept, zero,
+            rows[:, 0] * SCALE / steepness, (rows[:, 1:] / steepness[:, None]).transpose(0, 2, 1), kept, zero,
         ))  # fmt: skip
         self._owners.append(owners(cuts.site, rows.shape[2], rival))
 
@@ -365,7 +320,7 @@ def _without_constants(run: Callable[..., Tensor], inputs: list[Tensor], size: i
     return out
 
 
-def _seen(program: Program) -> np.ndarray | None:
+def seen(program: Program) -> np.ndarray | None:
     """`[r, D]` an orthonormal basis of the directions that the network can see; None: all of them."""
     size = math.prod(program.input_shape)
     straight = {program.input}  # values that no fold has bent
@@ -388,11 +343,11 @@ def _seen(program: Program) -> np.ndarray | None:
         first = walked(steps, {program.input: one}, heads)
         if sum(value.numel() for value in first.values()) >= size:
             return None
-        block = _SCALE * torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape)
+        block = SCALE * torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape)
         values = {program.input: torch.cat([one, block])}
         for _ in walk(steps, values, heads, lambda step, inputs: _without_constants(step.run, inputs, 1 + size)):
             pass
-    rows = np.concatenate([values[name][1:].reshape(size, -1).numpy() for name in sorted(heads)], 1).T / _SCALE
+    rows = np.concatenate([values[name][1:].reshape(size, -1).numpy() for name in sorted(heads)], 1).T / SCALE
     if not rows.size:
         return np.zeros((0, size))
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)  # a flat unit counts as a steep one

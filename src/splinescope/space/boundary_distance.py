@@ -13,19 +13,18 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.program import Program
-from ..support.checks import as_float64_array, check_positive, check_whole
+from ..support.checks import as_float64_array, check_positive
 from ..support.display import Certainty, Result, counted
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, telling
 from ..support.worker_processes import by_rows
-from ..tiling.engine.limits import Clock
 from ..tiling.engine.parts import packed_network, unpacked_network
+from ..tiling.engine.time_limit import Clock
 from ..tiling.measures.differentiate import jacobians, outputs
 from ..tiling.slice import Slice
-from .affine_rows import coordinates_about
 from .cell import Cell, cell_at
 from .explore import check_norm
-from .projection import nearest, nearest_in_box
+from .polytope import nearest, nearest_in_box
 from .search import Tiles, by_distance
 from .tile import checked_network
 
@@ -85,9 +84,9 @@ def boundary_distance(
 ) -> BoundaryDistance:
     """How far the decision boundary is from inputs, in the whole input space: exact, or between proven bounds.
 
-    Tiles are looked at in order of their distance from x. Where the class changes in one of them, its nearest point
-    with another class is an upper bound; the distance of the next tile is a lower bound, which grows. When they meet,
-    the distance is exact. An attack gives the first upper bound. The class is the largest output, or the sign of one.
+    Tiles are looked at in order of their distance from x, which is a lower bound that grows. The nearest point with
+    another class in one of them is an upper bound, at first that of an attack. When they meet, the distance is exact.
+    The class is the largest output, or the sign of one.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
@@ -97,9 +96,8 @@ def boundary_distance(
         workers: Share the inputs between so many processes.
         progress: As in `tessellate`.
 
-    Cost: a small problem of least squares for each wall that is nearer than the boundary. In small networks all of it;
-    with hundreds of units the balls hold too many tiles: give a `time_limit`. Use a complete verifier where only the
-    answer for one radius is wanted.
+    Cost: a small problem of least squares for each wall nearer than the boundary: with hundreds of units give a
+    `time_limit`.
 
     Example:
         >>> import torch, splinescope as ss
@@ -117,28 +115,25 @@ def boundary_distance(
     rows = as_float64_array(x, "x")
     if rows.ndim < 2:
         raise InputError(f"x must have shape (N, *input_shape), got {rows.shape}.")
-    found: list[Found] = []
-    if len(rows):
-        network, first = checked_network(model, rows[0])
-        rows = rows.reshape(len(rows), *first.shape)
-    if workers is not None and len(rows):
-        check_whole(workers, "workers")
+    if not len(rows):
+        return BoundaryDistance(np.zeros(0), np.zeros(0), rows, np.zeros(0, np.int64), norm)
+    network, first = checked_network(model, rows[0])
+    rows = rows.reshape(len(rows), *first.shape)
+    if workers is not None:
         work = partial(_of_rows, packed_network(network), norm, time_limit)
         parts = by_rows(work, [torch.from_numpy(rows)], workers=workers, what="inputs")
         found = [each for part in parts for each in part]
-    elif len(rows):
-        program = network.program()
+    else:
+        found = []
         with telling(progress, "distances") as tell:
             for i, row in enumerate(rows):
 
-                def say(lower: float, tiles: int, done: float = i / len(rows)) -> None:
-                    tell(done, f"input {i + 1}: at least {lower:.3g}, {tiles:,} tiles")  # noqa: B023
+                def say(lower: float, tiles: int, i: int = i) -> None:
+                    tell(i / len(rows), f"input {i + 1}: at least {lower:.3g}, {tiles:,} tiles")
 
-                found.append(_of_one(program, row, norm, time_limit, say))
-    return BoundaryDistance(
-        np.array([f[0] for f in found]), np.array([f[1] for f in found]),
-        np.array([f[2] for f in found]).reshape(rows.shape), np.array([f[3] for f in found], np.int64), norm,
-    )  # fmt: skip
+                found.append(_of_one(network.program(), row, norm, time_limit, say))
+    lower, upper, points, tiles = (np.array(values) for values in zip(*found, strict=True))
+    return BoundaryDistance(lower, upper, points, tiles, norm)
 
 
 Found = tuple[float, float, np.ndarray, int]
@@ -156,7 +151,7 @@ def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | No
     clock = Clock(time_limit)
     winner = _class(outputs(program, x[None]))[0]
     point, upper = _attack(program, x, winner, norm)
-    tiles = Tiles(cell_at(coordinates_about(program, x)))
+    tiles = Tiles(cell_at(program, x))
     lower, seen = 0.0, 0
 
     def reach() -> float:
@@ -168,8 +163,6 @@ def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | No
         nearer = _boundary_in(tiles[number], winner, norm, upper)
         if nearer is not None:
             upper, point = nearer[0], x + nearer[1].reshape(x.shape)
-        if clock.is_over:
-            break
     if not clock.is_over:
         lower = upper  # no tile nearer than the boundary is left
     return min(lower, upper), upper, point, seen
@@ -192,15 +185,14 @@ def _leads(values: np.ndarray, slopes: np.ndarray, winner: int) -> tuple[np.ndar
 def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[float, np.ndarray] | None:
     """Distance and change `[D]` of the nearest input in a tile with another class, if nearer than `upper`."""
     leads, slopes = _leads(cell.rows.values, cell.rows.slopes, winner)
-    kept = cell.polytope.state != 0
+    walls, above = cell.polytope.kept
     best: tuple[float, np.ndarray] | None = None
     for lead, slope in zip(leads, slopes, strict=True):
         steep = float(np.linalg.norm(slope))
         dual = steep if norm == 2 else float(np.abs(cell.space.directions(slope[None])).sum())
         if dual == 0 or lead / dual >= upper:
             continue
-        normals = np.vstack([cell.polytope.normals[kept], -slope / steep])
-        heights = np.append(cell.polytope.heights[kept], -lead / steep)
+        normals, heights = np.vstack([walls, -slope / steep]), np.append(above, -lead / steep)
         if norm == 2:
             point = nearest(normals, heights)
             found = None if point is None else (float(np.linalg.norm(point)), cell.space.directions(point[None])[0])

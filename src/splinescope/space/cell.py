@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
+from ..network.program import Program
 from ..support.errors import InputError
 from ._kernels import REDUNDANT, ROUNDING, SAME, inner_point, settle
-from .affine_rows import Block, Coordinates, LocalRows, Pattern, at_origin, behind
+from .affine_rows import Coordinates, LocalRows, at_origin, behind, seen
 from .nearest_rows import nearest_rows
-from .polytope import Polytope
-from .projection import nearest_in_box, nearest_on_face
+from .polytope import Polytope, nearest_in_box, nearest_on_face
 
 _SMALL = 1 << 11  # numbers in the halfspaces of a tile whose facets are found as it is read
 _RAYS = 32  # for such a tile
@@ -22,44 +22,37 @@ _NEAR = 1e4  # inputs of this size hide no fold that is a thousandth from zero
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One tile in the coordinates of a search.
-
-    Attributes:
-        space: The coordinates.
-        rows: Its units.
-        center: `[r]` a point inside.
-        on: Folds that pass through the origin, as (site, unit), where it was read there.
-        box: `[2, D]` low and high of a box that it is cut to; None: all of space. Its sides have site -1.
-    """
+    """One tile in the coordinates of a search."""
 
     space: Coordinates
     rows: LocalRows
-    center: np.ndarray
-    on: tuple[tuple[int, int], ...] = ()
-    box: np.ndarray | None = None
+    center: np.ndarray  # [r] a point inside
+    on: tuple[tuple[int, int], ...] = ()  # folds through the origin, as (site, unit), where it was read there
+    box: np.ndarray | None = None  # [2, D] low and high of a box that it is cut to; its sides have site -1
 
     @cached_property
     def members(self) -> list[np.ndarray]:
         """Per hyperplane, the rows (of `rows`, then of the box) whose hyperplane it is."""
-        normals, heights = self._all
+        normals, heights = self.halfspaces
         size = max(float(np.median(np.abs(heights))), 1e-300) if len(heights) else 1.0
         return _groups(np.hstack([normals, heights[:, None] / size]))
 
     @cached_property
     def polytope(self) -> Polytope:
         """Its hyperplanes, each once; they are numbered as in `members`."""
-        normals, heights = self._all
+        normals, heights = self.halfspaces
         first = np.array([group[0] for group in self.members], np.int64)
-        return Polytope(heights[first], normals[first], self.center)
+        return Polytope.about(heights[first], normals[first], self.center)
 
     @property
-    def _all(self) -> tuple[np.ndarray, np.ndarray]:
+    def halfspaces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Normals and heights, those of the box last."""
         if self.box is None:
             return self.rows.normals, self.rows.heights
-        sides = np.concatenate([np.eye(self.space.dimension), -np.eye(self.space.dimension)])
+        sides = np.eye(self.space.dimension)
         origin = self.space.origin.reshape(-1)
-        heights = np.concatenate([origin - self.box[0], self.box[1] - origin])
-        return np.vstack([self.rows.normals, sides]), np.concatenate([self.rows.heights, heights])
+        heights = np.concatenate([self.rows.heights, origin - self.box[0], self.box[1] - origin])
+        return np.concatenate([self.rows.normals, sides, -sides]), heights
 
     @cached_property
     def owners(self) -> np.ndarray:
@@ -74,15 +67,10 @@ class Cell:
         """`[m, 3]` site, unit and rival whose folds lie along a hyperplane; site -1, input and side for the box."""
         return np.asarray(self.owners[self.members[wall]])
 
-    def leads_on(self, wall: int) -> bool:
-        """Whether another tile lies behind a wall (not the outside of the box)."""
-        return self.box is None or bool((self.units(wall)[:, 0] >= 0).all())
-
-    def pattern_behind(self, wall: int) -> Pattern:
-        """The pattern of the tile behind a facet where `one_unit` changes sides."""
-        unit = self.one_unit(wall)
-        assert unit is not None
-        return self.rows.pattern_behind(*unit)
+    def walls(self) -> list[int]:
+        """The hyperplanes that are facets."""
+        self.polytope.solve()
+        return [int(wall) for wall in np.flatnonzero(self.polytope.state == 1)]
 
     def one_unit(self, wall: int) -> tuple[int, int] | None:
         """Site and unit that alone change sides behind a facet, where that is known without reading the tile there."""
@@ -106,10 +94,7 @@ class Cell:
         return cell
 
     def decide_within(self, reach: float, stop: Callable[[float], bool]) -> bool:
-        """Decide which hyperplanes are facets nearer than `reach`; False if stopped before.
-
-        Hyperplanes beyond it are not known: a facet that begins farther away stays undecided.
-        """
+        """Decide which hyperplanes are facets that begin nearer than `reach`; False if stopped before."""
         polytope = self.polytope
         normals, heights = polytope.normals, polytope.heights
         feet = heights - heights[:, None] * (normals @ normals.T)
@@ -137,21 +122,21 @@ class Cell:
 
         What it tells about the halfspace is noted: the tile may not touch it, or touch it in the middle of a facet.
         """
-        normals, heights = self.polytope.normals, self.polytope.heights
-        kept = (self.polytope.state != 0) | (np.arange(len(heights)) == wall)
+        polytope = self.polytope
+        kept = (polytope.state != 0) | (np.arange(len(polytope.state)) == wall)
         row = int(kept[:wall].sum())
-        normals, heights = normals[kept], heights[kept]
-        if norm == 2:
-            point = nearest_on_face(normals, heights, row)
-            if point is None:
-                self.polytope.state[wall] = max(0, self.polytope.state[wall])
-                return np.inf, None
-            far, others = float(np.linalg.norm(point)), np.delete(heights + normals @ point, row)
-            if others.min(initial=np.inf) > SAME * (far + float(np.median(np.abs(heights)))):
-                self.polytope.mark(wall, point)
-            return far, self.space.directions(point[None])[0]
-        found = nearest_in_box(self.space.directions(normals), heights, row)
-        return (np.inf, None) if found is None else (found[1], found[0])
+        normals, heights = polytope.normals[kept], polytope.heights[kept]
+        if norm != 2:
+            found = nearest_in_box(self.space.directions(normals), heights, row)
+            return (np.inf, None) if found is None else (found[1], found[0])
+        point = nearest_on_face(normals, heights, row)
+        if point is None:
+            polytope.state[wall] = max(0, polytope.state[wall])
+            return np.inf, None
+        far, others = float(np.linalg.norm(point)), np.delete(heights + normals @ point, row)
+        if others.min(initial=np.inf) > SAME * (far + float(np.median(np.abs(heights)))):
+            polytope.mark(wall, point)
+        return far, self.space.directions(point[None])[0]
 
 
 def nearest_cell(space: Coordinates, count: int, tell: Callable[[float], None]) -> tuple[Cell, float]:
@@ -168,19 +153,19 @@ def _generic(size: int) -> np.ndarray:
     return np.asarray(direction / max(float(np.linalg.norm(direction)), 1e-300))
 
 
-def cell_at(space: Coordinates, box: np.ndarray | None = None) -> Cell:
-    """The tile of the origin; where folds pass through it, the one in a fixed generic direction."""
+def cell_at(program: Program, x: np.ndarray, box: np.ndarray | None = None) -> Cell:
+    """The tile of an input, cut to a box; where folds pass through it, the one in a fixed generic direction."""
+    space = Coordinates(program, x, seen(program) if box is None else None)
     _check_near(space)
-    direction = _generic(space.dimension)
+    direction, still = _generic(space.dimension), np.zeros(space.dimension)
     on: list[tuple[int, int]] = []
-    still = np.zeros(space.dimension)
+    at_edge = box is not None and bool((x.reshape(-1) == box).any())
     if box is not None:  # from a side of it the way leads inwards
-        origin = space.origin.reshape(-1)
-        direction = np.where(origin == box[0], np.abs(direction), direction)
-        direction = np.where(origin == box[1], -np.abs(direction), direction)
+        direction = np.where(x.reshape(-1) == box[0], np.abs(direction), direction)
+        direction = np.where(x.reshape(-1) == box[1], -np.abs(direction), direction)
     rows = space.rows(at_origin(direction, on)).of(0)
-    at_edge = bool(on) or (box is not None and bool((space.origin.reshape(-1) == box).any()))
-    return Cell(space, rows, _inside(rows, box, space, still, direction) if at_edge else still, tuple(on), box)
+    center = _inside(rows, box, space, still, direction) if on or at_edge else still
+    return Cell(space, rows, center, tuple(on), box)
 
 
 def _check_near(space: Coordinates) -> None:
@@ -198,24 +183,18 @@ def _check_near(space: Coordinates) -> None:
         )
 
 
-def cells_behind(walls: list[tuple[Cell, int]]) -> list[Cell]:
-    """The tiles behind facets where one unit changes sides, read together."""
+def cells_behind(walls: list[tuple[Cell, int, tuple[int, int]]]) -> list[Cell]:
+    """The tiles behind facets where one unit (site, number) changes sides, read together; small ones with facets."""
     space = walls[0][0].space
-    patterns = [np.stack(site) for site in zip(*(cell.pattern_behind(wall) for cell, wall in walls), strict=True)]
-    block = space.rows(lambda cuts: patterns[cuts.site], len(walls))
-    starts = np.stack([cell.polytope.points[wall] for cell, wall in walls])
-    directions = np.stack([-cell.polytope.normals[wall] for cell, wall in walls])
-    boxes = [cell.box for cell, _ in walls]
-    if boxes[0] is not None or block.normals[0].size > _SMALL:
-        rows = [block.of(number) for number in range(len(walls))]
-        found = zip(rows, boxes, starts, directions, strict=True)
-        return [Cell(space, r, _inside(r, box, space, start, way), (), box) for r, box, start, way in found]
-    return _settled(space, block, starts, directions)
-
-
-def _settled(space: Coordinates, block: Block, starts: np.ndarray, directions: np.ndarray) -> list[Cell]:
-    """Small tiles with their facets."""
+    patterns = [cell.rows.pattern_behind(*unit) for cell, _, unit in walls]
+    sites = [np.stack(site) for site in zip(*patterns, strict=True)]
+    block = space.rows(lambda cuts: sites[cuts.site], len(walls))
+    starts = np.stack([cell.polytope.points[wall] for cell, wall, _ in walls])
+    directions = np.stack([-cell.polytope.normals[wall] for cell, wall, _ in walls])
     many, size = starts.shape
+    if block.normals[0].size > _SMALL:
+        found = ((block.of(number), starts[number], directions[number]) for number in range(many))
+        return [Cell(space, rows, _inside(rows, None, space, start, way)) for rows, start, way in found]
     random = np.random.default_rng(1)
     centers, apart = np.empty((many, size)), np.empty(many, bool)
     state, points = np.full(block.heights.shape, -1, np.int8), np.empty(block.normals.shape)
@@ -246,7 +225,7 @@ def _inside(
     rows: LocalRows, box: np.ndarray | None, space: Coordinates, point: np.ndarray, direction: np.ndarray
 ) -> np.ndarray:
     """An inner point of a tile, from a point of its edge and a direction that leads into it."""
-    normals, heights = Cell(space, rows, point, (), box)._all
+    normals, heights = Cell(space, rows, point, (), box).halfspaces
     return np.asarray(inner_point(heights, normals, point, direction, _ways(len(point)))) if len(heights) else point
 
 

@@ -16,12 +16,12 @@ from ..support.checks import check_positive, check_whole, require
 from ..support.display import Certainty, Result, counted
 from ..support.errors import InputError
 from ..support.progress import Progress, telling
-from ..tiling.engine.limits import Clock
+from ..tiling.engine.time_limit import Clock
 from ..tiling.measures.region_counts import zaslavsky
-from .affine_rows import Pattern, coordinates_about
+from .affine_rows import Pattern
 from .cell import cell_at
 from .search import Tiles, by_distance, by_hops
-from .tile import Tile, checked_input
+from .tile import Tile, checked_network
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,30 +67,26 @@ class TileGraph(Result):
         return Tile(self.x, self.sites, cell.polytope.solve(), cell)
 
     @cached_property
-    def _edges(self) -> tuple[np.ndarray, np.ndarray]:
-        pairs, units = [], []
-        for a, b, wall in self._tiles.edges():
-            cell, own = (self._tiles[a], wall) if wall >= 0 else (self._tiles[b], -1 - wall)
-            pairs.append((a, b))
-            units.append(cell.units(own)[0, :2])
-        return np.array(pairs, np.int64).reshape(-1, 2), np.array(units, np.int64).reshape(-1, 2)
+    def _edges(self) -> np.ndarray:
+        """`[E, 4]` both tiles, site and unit."""
+        return np.array(self._tiles.edges(), np.int64).reshape(-1, 4)
 
     @property
     def edges(self) -> np.ndarray:
         """`[E, 2]` tiles that share a facet."""
-        return self._edges[0]
+        return self._edges[:, :2]
 
     @property
     def edge_units(self) -> np.ndarray:
         """`[E, 2]` site and unit of the fold between them."""
-        return self._edges[1]
+        return self._edges[:, 2:]
 
     def to_networkx(self) -> Any:
         """The graph as a `networkx.Graph`: nodes with `hops` and `distance`, edges with `site` and `unit`."""
         graph = require("networkx", "graph").Graph()
         for tile in range(self.count):
             graph.add_node(tile, hops=int(self.hops[tile]), distance=float(self.distances[tile]))
-        for (a, b), (site, unit) in zip(self.edges.tolist(), self.edge_units.tolist(), strict=True):
+        for a, b, site, unit in self._edges.tolist():
             graph.add_edge(a, b, site=site, unit=unit)
         return graph
 
@@ -108,7 +104,7 @@ class BallTiles(Result):
 
     Attributes:
         tiles: That number; where not `complete`, at least so many.
-        folds: Units whose fold meets the ball: what local complexity counts.
+        folds: Units whose fold meets the ball: what local complexity counts; where not `complete`, at least so many.
         units: All units of the network.
         radius: Of the ball.
         norm: 2 or infinity.
@@ -131,7 +127,7 @@ class BallTiles(Result):
 
     @property
     def least(self) -> int:
-        """folds + 1: at least so many tiles are there with so many folds."""
+        """folds + 1: at least so many tiles are there with so many folds, if no two of them coincide."""
         return self.folds + 1
 
     @property
@@ -141,11 +137,12 @@ class BallTiles(Result):
 
     def summary(self) -> str:
         """The count between its bounds."""
-        tiles = ("" if self.complete else "at least ") + counted(self.tiles, "tile")
+        least = "" if self.complete else "at least "
+        tiles, folds = least + counted(self.tiles, "tile"), f"{self.folds:,} of {self.units:,} folds pass through it"
+        bounds = f": at least {self.least:,} tiles if no two coincide, and at most {self.most:.4g} if none bends there"
         return (
             f"The ball of radius {self.radius:.4g} (norm {self.norm:g}) meets {tiles}.\n"
-            f"{self.folds} of {self.units:,} folds pass through it: at least {self.least:,} tiles, and at most "
-            f"{self.most:.4g} if none of them bends there.\n{self.assurance}"
+            f"{least.capitalize()}{folds}{bounds if self.complete else ''}.\n{self.assurance}"
         )
 
 
@@ -161,8 +158,7 @@ def explore(
 ) -> TileGraph:
     """The tiles about an input in the whole input space, and which of them are neighbours; exact, each once.
 
-    Without any limit all tiles of the network are found, bounded or not: the tiles of input space are connected
-    through facets. That is for small networks; their number grows like (units)^D.
+    Without any limit all tiles of the network are found, bounded or not; their number grows like (units)^D.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
@@ -192,37 +188,29 @@ def explore(
             check_whole(value, name, least=1)
     if radius is not None:
         check_positive(radius, "radius")
-    if time_limit is not None:
-        check_positive(time_limit, "time_limit")
-    program, point = checked_input(model, x)
-    tiles, clock = Tiles(cell_at(coordinates_about(program, point))), Clock(time_limit)
+    tiles, clock = _start(model, x, time_limit)
     far: list[float] = []
     complete = True
     with telling(progress, "exploring") as tell:
 
-        def stop(number: int) -> bool:
+        def stop() -> bool:
             tell(_share(len(tiles), max_tiles), f"{len(tiles):,} tiles")
             return clock.is_over
 
         found = (
-            by_hops(tiles, stop, hops) if radius is None
-            else by_distance(tiles, 2, lambda: -1.0 if clock.is_over else radius)
-        )  # fmt: skip
+            by_hops(tiles, stop, hops) if radius is None else by_distance(tiles, 2, lambda: -1.0 if stop() else radius)
+        )
         for number, away in found:
             if max_tiles is not None and number >= max_tiles:
                 complete = False
                 break
             far.append(away)
-            if radius is not None:
-                stop(number)
-    complete = complete and not clock.is_over
     measured = np.array(far, np.float64)
-    unknown = np.full(len(far), np.nan)
     tiles.forget(len(far))
-    return TileGraph(
-        point, program.sites, measured.astype(np.int64) if radius is None else np.full(len(far), -1),
-        unknown if radius is None else measured, complete, tiles,
-    )  # fmt: skip
+    none = np.full(len(far), np.nan)
+    steps, distances = (measured.astype(np.int64), none) if radius is None else (np.full(len(far), -1), measured)
+    space = tiles[0].space
+    return TileGraph(space.origin, space.program.sites, steps, distances, complete and not clock.is_over, tiles)
 
 
 def tiles_in_ball(
@@ -237,8 +225,8 @@ def tiles_in_ball(
 ) -> BallTiles:
     """How many tiles meet the open ball about an input: local complexity as the survey defines it, in all dimensions.
 
-    Exact: tiles are met in order of distance, through facets that reach into the ball. Beside the count stand the
-    number N of folds in the ball, N + 1 and Zaslavsky's bound, between which a count of folds leaves it.
+    Exact: tiles are met in order of distance. Beside the count stand the number N of folds in the ball, N + 1 and
+    Zaslavsky's bound.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
@@ -260,24 +248,27 @@ def tiles_in_ball(
     radius, norm = check_positive(radius, "radius"), check_norm(norm)
     if max_tiles is not None:
         check_whole(max_tiles, "max_tiles")
-    if time_limit is not None:
-        check_positive(time_limit, "time_limit")
-    program, point = checked_input(model, x)
-    tiles, clock = Tiles(cell_at(coordinates_about(program, point))), Clock(time_limit)
-    counted_tiles = 0
+    tiles, clock = _start(model, x, time_limit)
+    met = 0
     with telling(progress, "tiles in the ball") as tell:
         for _ in by_distance(tiles, norm, lambda: -1.0 if clock.is_over else radius):
-            counted_tiles += 1
-            tell(_share(counted_tiles, max_tiles), f"{counted_tiles:,} tiles")
-            if counted_tiles == max_tiles:
+            met += 1
+            tell(_share(met, max_tiles), f"{met:,} tiles")
+            if met == max_tiles:
                 break
-    complete = counted_tiles != max_tiles and not clock.is_over
-    folds = sum(
-        int((np.stack(same) != same[0]).any(0).sum())
-        for same in zip(*(tiles[number].rows.pattern for number in range(counted_tiles)), strict=True)
-    )
-    units = sum(site.units for site in program.sites)
-    return BallTiles(counted_tiles, folds, units, radius, norm, point.size, complete)
+    sites = zip(*(tiles[number].rows.pattern for number in range(met)), strict=True)
+    folds = sum(int((np.stack(patterns) != patterns[0]).any(0).sum()) for patterns in sites)
+    units = sum(site.units for site in tiles[0].space.program.sites)
+    complete = met != max_tiles and not clock.is_over
+    return BallTiles(met, folds, units, radius, norm, tiles[0].space.origin.size, complete)
+
+
+def _start(model: object, x: Any, time_limit: float | None) -> tuple[Tiles, Clock]:
+    """The tile of x as the first of a search, and its clock."""
+    if time_limit is not None:
+        check_positive(time_limit, "time_limit")
+    network, point = checked_network(model, x)
+    return Tiles(cell_at(network.program(), point)), Clock(time_limit)
 
 
 def check_norm(norm: float) -> float:

@@ -32,7 +32,6 @@ def level_set(
     level: float = 0.0,
     *,
     output: int = 0,
-    rtol: float = 1e-12,
     max_tiles: int | None = None,
     time_limit: float | None = None,
     progress: Progress | bool | None = None,
@@ -40,16 +39,15 @@ def level_set(
 ) -> SurfaceMesh:
     """The surface on which one output of a network takes a value: the shape of a signed-distance or occupancy network.
 
-    Exact: a mesh of convex polygons, one per tile that the surface crosses, with vertices on the surface up to
-    rounding. Before every fold, tiles on which bounds of the output exclude the level are dropped, so that only a
-    shell about the surface is ever cut. `tiles` of the mesh number that shell's tiles.
+    Exact up to rounding: a mesh of convex polygons, one per tile that the surface crosses. Tiles whose bounds
+    of the output exclude the level are dropped before every fold; `tiles` of the mesh number those that are left.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
         view: A pair (low, high), each a number or one per input, of a network with three inputs; or any 3-D `Slice`.
         level: The value.
         output: Which output, an index into the flattened outputs.
-        rtol, max_tiles, time_limit, progress, threads: As in `tessellate`.
+        max_tiles, time_limit, progress, threads: As in `tessellate`.
 
     Raises:
         LimitReached: Without a part of the surface: what was found is not closed.
@@ -59,14 +57,16 @@ def level_set(
     Example:
         >>> import torch, splinescope as ss
         >>> net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-        >>> mesh = ss.space.level_set(net, (-1.0, 1.0))
-        >>> mesh.vertices.shape[1]
+        >>> ss.space.level_set(net, (-1.0, 1.0)).vertices.shape[1]
         3
     """
-    view = _as_space(view)
-    options = Options(
-        rtol=rtol, max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads, rows="plain"
-    )
+    if not isinstance(view, Slice):
+        if not isinstance(view, (tuple, list)) or len(view) != 2:
+            raise InputError("view must be a pair (low, high) of corners, or a 3-D Slice.")
+        view = Slice.axes(np.zeros(3), (0, 1, 2), *view)
+    if view.dimension != 3:
+        raise InputError(f"view must be a 3-D slice, got a {view.dimension}-D one.")
+    options = Options(max_tiles=max_tiles, time_limit=time_limit, progress=progress, threads=threads, rows="plain")
     network, program = checked_network(model, view)
     check_index(output, "output", int(np.prod(program.output_shape)))
     height = as_float64_array(level, "level")
@@ -90,13 +90,3 @@ def level_set(
     if stopped is not None:
         raise LimitReached(f"{stopped}: the surface would have holes.", None)
     return level_surface(tiling, float(height), np.zeros(0) if tiling.values is None else tiling.values[:, output])
-
-
-def _as_space(view: Any) -> Slice:
-    if isinstance(view, Slice):
-        if view.dimension != 3:
-            raise InputError(f"view must be a 3-D slice, got a {view.dimension}-D one.")
-        return view
-    if not isinstance(view, (tuple, list)) or len(view) != 2:
-        raise InputError("view must be a pair (low, high) of corners, or a 3-D Slice.")
-    return Slice.axes(np.zeros(3), (0, 1, 2), *view)

@@ -10,10 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..network.program import Program
-from .affine_rows import Choose, Coordinates, Cuts, LocalRows, RowReader, at_origin, owners
+from .affine_rows import SCALE, Coordinates, Cuts, LocalRows, Pattern, RowReader, at_origin, owners
 
 _BLOCK = 1 << 23  # numbers of the widest site in a block of directions: 64 MB
+
+Take = Callable[[Cuts, np.ndarray, np.ndarray, int], None]
+"""Takes units of a site, their rows `[1 + r, n]`, which of the site's they are, and their rival."""
 
 
 def nearest_rows(
@@ -30,95 +32,78 @@ def nearest_rows(
     Returns:
         Rows; (site, unit) on folds; the distance of the nearest hyperplane that was left out (inf if none was).
     """
-    program, origin = space.program, space.origin
     on: list[tuple[int, int]] = []
-    patterns = Coordinates(program, origin, direction[None]).rows(at_origin(np.ones(1), on)).patterns
+    patterns = Coordinates(space.program, space.origin, direction[None]).rows(at_origin(np.ones(1), on)).patterns
+    flattest = np.zeros(len(space.program.sites))  # per site, how large a slope is that is only rounding
+    # per unit: the sum of squares of its slopes, value at the origin, how large a zero may be; its site, unit and rival
+    sizes = [np.zeros((3, 0))]
+    who = [np.zeros((0, 3), np.int64)]
 
-    def known(cuts: Cuts) -> np.ndarray:
-        return patterns[cuts.site]
+    def measure(start: int) -> Take:
+        again = iter(sizes[1:])
 
-    sizes = _Sizes(program, known, space.zeros)
-    _blocks(program, origin, sizes, lambda share: tell(share / 2))
-    values, steep, zero, owner = sizes.all()
-    moves = steep > sizes.flat[owner[:, 0]]
+        def take(cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
+            flattest[cuts.site] = max(flattest[cuts.site], cuts.flat[0] / SCALE)
+            squares = ((rows[1:] / SCALE) ** 2).sum(0)
+            if start:
+                next(again)[0] += squares
+            else:
+                sizes.append(np.stack([squares, rows[0], cuts.zero[units]]))
+                who.append(owners(cuts.site, cuts.rows.shape[-1], rival)[units])
+
+        return take
+
+    _blocks(space, patterns, measure, lambda share: tell(share / 2))
+    (squares, values, zero), owner = np.concatenate(sizes, 1), np.concatenate(who)
+    steep = np.sqrt(squares)
+    moves = steep > flattest[owner[:, 0]]
     flat = ~moves & (np.abs(values) <= zero)
     distances = np.where(moves, values / np.where(moves, steep, 1.0), np.inf)
     order = np.argsort(distances, kind="stable")[: min(count + 1, int(moves.sum()))]
     kept, reach = np.sort(order[:count]), float(distances[order[count]]) if len(order) > count else np.inf
-    rows = _Chosen(program, known, space.zeros, kept, origin.size)
-    slopes, outputs = _blocks(program, origin, rows, lambda share: tell((1 + share) / 2))
+    normals = np.zeros((len(kept), space.origin.size))
+
+    def choose(start: int) -> Take:
+        place = 0
+
+        def take(cuts: Cuts, rows: np.ndarray, units: np.ndarray, rival: int) -> None:
+            nonlocal place
+            first, last = np.searchsorted(kept, [place, place + len(units)])
+            own = rows[1:, kept[first:last] - place] / SCALE
+            normals[first:last, start : start + len(own)] = own.T
+            place += len(units)
+
+        return take
+
+    slopes, outputs = _blocks(space, patterns, choose, lambda share: tell((1 + share) / 2))
     found = LocalRows(
-        tuple(part[0] for part in patterns), distances[kept], rows.normals / steep[kept, None], owner[kept],
-        owner[flat], outputs, slopes,
+        tuple(part[0] for part in patterns), distances[kept], normals / steep[kept, None], owner[kept], owner[flat],
+        outputs, slopes,
     )  # fmt: skip
     return found, tuple(on), reach
 
 
 def _blocks(
-    program: Program, origin: np.ndarray, reader: _Blocked, tell: Callable[[float], None]
+    space: Coordinates, patterns: Pattern, make: Callable[[int], Take], tell: Callable[[float], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Send all directions through the network; slopes `[C, D]` and values `[C]` of its outputs."""
-    size = origin.size
-    widest = max((fold.site.units for fold in program.folds), default=1)
+    """Send all directions through the network, from each block's first on; slopes `[C, D]` and values of outputs."""
+    size = space.origin.size
+    widest = max((fold.site.units for fold in space.program.folds), default=1)
     together = max(1, min(size, _BLOCK // max(widest, size)))
     slopes = []
     for start in range(0, size, together):
         tell(start / size)
-        reader.begin(start)
-        out = reader.outputs(origin, np.eye(min(together, size - start), size, start))[0]
+        reader = _Reader(space.program, lambda cuts: patterns[cuts.site], space.zeros)
+        reader.take = make(start)
+        out = reader.outputs(space.origin, np.eye(min(together, size - start), size, start))[0]
         slopes.append(out[1:].T)
     return np.hstack(slopes), out[0].copy()
 
 
-class _Blocked(RowReader):
-    """Reads the rows of a block of directions, on one tile."""
+class _Reader(RowReader):
+    """Hands on rows instead of keeping them."""
 
-    def begin(self, start: int) -> None:
-        """A new block, from this input on."""
-        self._start, self._place = start, 0
-
-
-class _Sizes(_Blocked):
-    """Adds up the squares of all rows."""
-
-    def __init__(self, program: Program, choose: Choose, zeros: dict[str, np.ndarray]) -> None:
-        super().__init__(program, choose, zeros)
-        self._sums: list[np.ndarray] = []
-        self._values = [(np.zeros(0), np.zeros(0))]
-        self.flat = np.zeros(len(program.sites))
-        """Per site, how large a slope is that is only rounding."""
+    take: Take
 
     def _keep(self, cuts: Cuts, rows: np.ndarray, valid: np.ndarray, rival: int) -> None:
-        self.flat[cuts.site] = max(self.flat[cuts.site], self.unscaled(cuts.flat)[0])
-        rows, valid = rows[0][:, valid[0]], valid[0]
-        squares = (self.unscaled(rows[1:]) ** 2).sum(0)
-        if self._start:
-            self._sums[self._place] += squares
-        else:
-            self._sums.append(squares)
-            self._values.append((rows[0].copy(), cuts.zero[valid]))
-            self._owners.append(owners(cuts.site, len(valid), rival)[valid])
-        self._place += 1
-
-    def all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Values at the origin, steepness, how large a zero may be, and site, unit and rival of every row."""
-        values, zeros = (np.concatenate(part) for part in zip(*self._values, strict=True))
-        return values, np.sqrt(np.concatenate([*self._sums, np.zeros(0)])), zeros, np.concatenate(self._owners)
-
-
-class _Chosen(_Blocked):
-    """Keeps some rows, by their numbers in the order of reading."""
-
-    def __init__(
-        self, program: Program, choose: Choose, zeros: dict[str, np.ndarray], chosen: np.ndarray, size: int
-    ) -> None:
-        super().__init__(program, choose, zeros)
-        self._chosen = chosen
-        self.normals = np.zeros((len(chosen), size))
-
-    def _keep(self, cuts: Cuts, rows: np.ndarray, valid: np.ndarray, rival: int) -> None:
-        rows = rows[0][:, valid[0]]
-        first, last = np.searchsorted(self._chosen, [self._place, self._place + rows.shape[1]])
-        own = self.unscaled(rows[1:, self._chosen[first:last] - self._place])
-        self.normals[first:last, self._start : self._start + len(own)] = own.T
-        self._place += rows.shape[1]
+        self.take(cuts, rows[0][:, valid[0]], np.flatnonzero(valid[0]), rival)

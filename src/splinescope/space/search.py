@@ -21,7 +21,7 @@ class Tiles:
     """
 
     def __init__(self, start: Cell) -> None:
-        self._cells: list[Cell | tuple[Cell, int]] = [start]
+        self._cells: list[Cell | tuple[Cell, int, tuple[int, int]]] = [start]
         self._number = {start.rows.key: 0}
         numbers = (1 + start.space.dimension) * max([1, *(len(part) for part in start.rows.pattern)])
         self._together = max(1, _NUMBERS // numbers)
@@ -51,12 +51,8 @@ class Tiles:
     def behind(self, cell: Cell, wall: int) -> tuple[int, bool]:
         """Number of the tile behind a facet, and whether it is met for the first time."""
         unit = cell.one_unit(wall)
-        other: Cell | tuple[Cell, int] = (cell, wall)
-        if unit is not None:
-            key = cell.rows.key_behind(*unit)
-        else:
-            other = cell.across(wall)
-            key = other.rows.key
+        other = cell.across(wall) if unit is None else (cell, wall, unit)
+        key = other.rows.key if isinstance(other, Cell) else cell.rows.key_behind(*other[2])
         number = self._number.setdefault(key, len(self._cells))
         if number < len(self._cells):
             return number, False
@@ -68,40 +64,37 @@ class Tiles:
         unit = cell.one_unit(wall)
         return None if unit is None else self._number.get(cell.rows.key_behind(*unit), -1)
 
-    def edges(self) -> list[tuple[int, int, int]]:
-        """(tile, tile, wall of the first; of the second, from -1 down) of all facets between tiles that were met."""
-        found: dict[tuple[int, int], int] = {}
+    def edges(self) -> list[tuple[int, int, int, int]]:
+        """Both tiles, site and unit of all facets between tiles that were met."""
+        found: dict[tuple[int, int], tuple[int, int]] = {}
         for first in range(len(self)):
             cell = self[first]
             for wall in range(len(cell.polytope.heights)):
                 other = self.number_behind(cell, wall)
                 if other is not None and (other < 0 or (min(first, other), max(first, other)) in found):
                     continue
-                if not cell.leads_on(wall) or not cell.polytope.is_facet(wall):
+                if not cell.polytope.is_facet(wall):
                     continue
                 if other is None:
                     other = self._number.get(cell.across(wall).rows.key, -1)
                 if other >= 0:
-                    found.setdefault((min(first, other), max(first, other)), wall if first < other else -1 - wall)
-        return [(a, b, wall) for (a, b), wall in sorted(found.items())]
+                    site, unit, _ = cell.units(wall)[0].tolist()
+                    found.setdefault((min(first, other), max(first, other)), (site, unit))
+        return [(*pair, *unit) for pair, unit in sorted(found.items())]
 
 
-def by_hops(tiles: Tiles, stop: Callable[[int], bool], hops: int | None = None) -> Iterator[tuple[int, int]]:
-    """(number, hops) of tiles in order of hops from the first; `stop` is told of every one that is looked at."""
+def by_hops(tiles: Tiles, stop: Callable[[], bool], hops: int | None = None) -> Iterator[tuple[int, int]]:
+    """(number, hops) of tiles in order of hops from the first; `stop` is asked before each one is looked at."""
     far = [0]
     yield 0, 0
     place = 0
-    while place < len(tiles) and (hops is None or far[place] < hops):
-        if stop(place):
-            return
+    while place < len(tiles) and (hops is None or far[place] < hops) and not stop():
         cell = tiles[place]
-        cell.polytope.solve()
-        for wall in np.flatnonzero(cell.polytope.state == 1).tolist():
-            if cell.leads_on(wall):
-                number, is_new = tiles.behind(cell, wall)
-                if is_new:
-                    far.append(far[place] + 1)
-                    yield number, far[number]
+        for wall in cell.walls():
+            number, is_new = tiles.behind(cell, wall)
+            if is_new:
+                far.append(far[place] + 1)
+                yield number, far[number]
         place += 1
 
 
@@ -120,12 +113,12 @@ def by_distance(tiles: Tiles, norm: float, reach: Callable[[], float]) -> Iterat
     yield 0, 0.0
 
     def push(number: int, least: float) -> None:
-        cell = tiles[number]
+        cell, most = tiles[number], reach()
         heights, normals = cell.polytope.heights, cell.polytope.normals
         if norm != 2:  # the dual norm of the maximum
             heights = heights / np.abs(cell.space.directions(normals)).sum(1)
         for wall, height in enumerate(np.abs(heights).tolist()):
-            if height < reach() and cell.leads_on(wall):
+            if height < most:
                 heapq.heappush(queue, (max(height, least), next(order), number, wall, False))
 
     push(0, 0.0)

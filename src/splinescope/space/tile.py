@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,16 +11,16 @@ import torch
 from torch import nn
 
 from ..network import SplineNetwork, trace
-from ..network.program import Program, Site, Smooth, site_names
+from ..network.program import Site, Smooth, site_names
 from ..support.checks import as_float64_array, check_module, check_positive, check_whole
 from ..support.display import Certainty, Result, counted, table
 from ..support.drawing import drawing
 from ..support.errors import InputError, UnsupportedModelError
 from ..support.progress import Progress, check_progress, telling
-from ..tiling.engine.limits import Clock
-from .affine_rows import Pattern, coordinates_about
+from ..tiling.engine.time_limit import Clock
+from .affine_rows import Coordinates, Pattern
 from .cell import Cell, cell_at, nearest_cell
-from .projection import is_bounded, largest_ball
+from .polytope import is_bounded, largest_ball
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,16 +52,20 @@ class Facet(Result):
     certainty: ClassVar[Certainty] = "exact"
 
     @cached_property
+    def _nearest(self) -> tuple[float, np.ndarray]:
+        far, change = self._tile._cell.distance(self._wall)
+        assert change is not None
+        return far, self._tile.x + change.reshape(self._tile.x.shape)
+
+    @property
     def distance(self) -> float:
         """Distance of x to the facet itself, which may end before its hyperplane comes nearest."""
-        return self._tile._cell.distance(self._wall)[0]
+        return self._nearest[0]
 
-    @cached_property
+    @property
     def nearest(self) -> np.ndarray:
         """`[*input_shape]` the input of the facet that is nearest to x."""
-        change = self._tile._cell.distance(self._wall)[1]
-        assert change is not None
-        return self._tile.x + change.reshape(self._tile.x.shape)
+        return self._nearest[1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,8 +76,7 @@ class Tile(Result):
         x: `[*input_shape]` the input.
         sites: The network's S sites, in execution order.
         complete: Whether every halfspace was decided on; else `undecided` ones may be walls too.
-        reach: With `nearest`, the distance of the nearest hyperplane that was left out: nearer than that, halfspaces
-            and facets are all there; inf if none was left out.
+        reach: With `nearest`, distance of the nearest hyperplane left out; nearer than that, facets are all there.
     """
 
     x: np.ndarray
@@ -111,12 +113,12 @@ class Tile(Result):
     @cached_property
     def normals(self) -> np.ndarray:
         """`[n, D]` of length 1, into the tile: one row for each unit that is not constant on it, then the box."""
-        return self._cell.space.directions(self._cell._all[0])
+        return self._cell.space.directions(self._cell.halfspaces[0])
 
     @cached_property
     def offsets(self) -> np.ndarray:
         """`[n]` such that `normals @ x' + offsets` are the distances to the hyperplanes."""
-        return self._cell._all[1] - self.normals @ self.x.reshape(-1)
+        return self._cell.halfspaces[1] - self.normals @ self.x.reshape(-1)
 
     @property
     def halfspace_units(self) -> np.ndarray:
@@ -131,17 +133,13 @@ class Tile(Result):
         walls = np.flatnonzero(polytope.state == 1)
         walls = walls[np.argsort(polytope.heights[walls], kind="stable")]
         normals = cell.space.directions(polytope.normals[walls])
-        points = cell.space.inputs(
-            np.array([polytope.points[w] for w in walls.tolist()]).reshape(len(walls), cell.space.dimension)
-        )
+        points = cell.space.inputs(polytope.points[walls])
         found = []
         for wall, normal, point in zip(walls.tolist(), normals, points, strict=True):
             units = cell.units(wall).tolist()
             site, unit, rival = units[0]
-            found.append(Facet(
-                site, unit, rival, tuple((s, u) for s, u, _ in units), max(float(polytope.heights[wall]), 0.0),
-                normal.reshape(shape), point, self, wall,
-            ))  # fmt: skip
+            coincide, far = tuple((s, u) for s, u, _ in units), max(float(polytope.heights[wall]), 0.0)
+            found.append(Facet(site, unit, rival, coincide, far, normal.reshape(shape), point, self, wall))
         return tuple(found)
 
     @property
@@ -157,7 +155,7 @@ class Tile(Result):
     @property
     def radius(self) -> float:
         """Radius of the largest ball about x in the tile: how far the affine map is the network itself."""
-        return float(max(self._cell.polytope.heights.min(initial=np.inf), 0.0))
+        return float(max(0.0, self._cell.polytope.heights.min(initial=np.inf)))
 
     @cached_property
     def largest_ball(self) -> tuple[np.ndarray, float]:
@@ -165,20 +163,15 @@ class Tile(Result):
 
         With `nearest` it is that of the halfspaces kept: an upper bound.
         """
-        polytope = self._cell.polytope
-        kept = polytope.state != 0
-        center, radius = largest_ball(polytope.normals[kept], polytope.heights[kept])
+        center, radius = largest_ball(*self._cell.polytope.kept)
         return self._cell.space.inputs(center[None])[0], radius
 
     @cached_property
     def bounded(self) -> bool:
         """Whether the tile (in the box, if one was given) is bounded."""
-        polytope = self._cell.polytope
         if self._cell.box is not None:
             return True
-        return self.x.size == self._cell.space.dimension and is_bounded(
-            polytope.normals[polytope.state != 0], self.x.size
-        )
+        return self.x.size == self._cell.space.dimension and is_bounded(self._cell.polytope.kept[0], self.x.size)
 
     def layer_shares(self) -> np.ndarray:
         """`[S]` share of the facets that belong to each site."""
@@ -193,25 +186,21 @@ class Tile(Result):
         rows = as_float64_array(x, "x")
         if rows.shape[1:] != self.x.shape or rows.ndim == 0:
             raise InputError(f"x must have shape (N, {', '.join(map(str, self.x.shape))}), got {rows.shape}.")
-        polytope = self._cell.polytope
-        kept = polytope.state != 0
-        above = self._cell.space.coordinates(rows) @ polytope.normals[kept].T + polytope.heights[kept]
+        normals, heights = self._cell.polytope.kept
+        above = self._cell.space.coordinates(rows) @ normals.T + heights
         size = 1e-12 * (1 + np.abs(rows).reshape(len(rows), -1).max(1, initial=0.0))[:, None]
         far = np.linalg.norm((rows - self.x).reshape(len(rows), -1), axis=1)
         return (above >= -size).all(1) & (far <= self.reach)
 
     def across(self, facet: Facet | int, *, progress: Progress | bool | None = None) -> Tile:
-        """The tile behind a facet (or behind the one with this number), seen from the same x, which it does not hold.
-
-        All units whose folds lie along the facet change sides, all others stay.
-        """
+        """The tile behind a facet (or its number), seen from the same x: units along the facet change sides."""
         if not isinstance(facet, Facet):
             facet = self.facets[facet]
         if facet._tile is not self:
             raise InputError("facet must be one of this tile's own facets.")
         if facet.site < 0:
             raise InputError(f"facet must be a fold, got the side of the box at input {facet.unit}.")
-        return _tile(self.x, self.sites, self._cell.across(facet._wall), None, progress)
+        return _tile(self.x, self.sites, self._cell.across(facet._wall), Clock(), progress)
 
     def neighbors(self, *, progress: Progress | bool | None = None) -> list[Tile]:
         """The tiles behind all facets, in the order of `facets` (without the sides of a box)."""
@@ -232,13 +221,13 @@ class Tile(Result):
             nearest = f"{own[0].plane_distance:.4g}" if own else "-"
             rows.append((name, str(self.sites[number].units), str(len(own)), f"{shares[number]:.0%}", nearest))
         words = [f"{self!r}\n{table(rows)}"]
-        if not np.isfinite(self.reach):
+        if np.isfinite(self.reach):
+            words.append(f"Hyperplanes farther than {self.reach:.4g} from x were left out: nearer, these are all.")
+        else:
             edge = "Bounded" if self.bounded else "Unbounded"
             words.append(f"{edge}; the largest ball in it has radius {self.largest_ball[1]:.4g}.")
         if self.on_folds:
             words.append(f"x lies on {counted(len(self.on_folds), 'fold')}: this is one of the tiles that meet there.")
-        if np.isfinite(self.reach):
-            words.append(f"Hyperplanes farther than {self.reach:.4g} from x were left out: nearer, these are all.")
         if self.undecided:
             words.append(f"{counted(self.undecided, 'halfspace')} undecided: there may be more facets.")
         return "\n".join([*words, self.assurance])
@@ -259,20 +248,18 @@ def tile_at(
 ) -> Tile:
     """The tile of one input in the whole input space: its exact map, its true walls, how far they are.
 
-    Every unit's pre-activation is affine on the tile, so that it is the polytope `{x' : N x' + o >= 0}`, with a row for
-    each unit of each layer (for a max, one for each competitor that does not win). Few of these halfspaces are walls:
-    a *facet* is one whose hyperplane the tile really touches along. Exact, up to rounding: facets are proven by rays
-    that meet them first, the other halfspaces by a combination of facets that implies them.
+    The tile is the polytope `{x' : N x' + o >= 0}` with a row for each unit of each layer (for a max, one for each
+    competitor that does not win). Few of these halfspaces are walls: a *facet* is one that the tile touches along.
+    Exact, up to rounding: rays that meet them first prove facets, combinations of facets imply the other halfspaces.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
         x: One input, `[*input_shape]` or `[1, *input_shape]`. Where folds pass through x, the tile on one side of
             them is returned, and `on_folds` names them.
-        box: Cut the tile to a box (low, high), numbers or inputs, which holds x: pixels in (0, 1), say. Its sides
-            are facets with site -1. In hundreds of dimensions give a `time_limit` too.
-        nearest: Keep only so many hyperplanes, the nearest to x: for networks whose halfspaces do not fit into memory
-            together. Within the tile's `reach` the result is exact; beyond it nothing is known. It is 0 where more
-            folds pass through x, as constant patches make them do under a max-pool: take more then.
+        box: Cut the tile to a box (low, high), numbers or inputs, which holds x. Its sides are facets with site -1. In
+            hundreds of dimensions give a `time_limit` too.
+        nearest: Keep only so many hyperplanes, the nearest to x, for networks whose halfspaces do not fit into memory.
+            The result is exact within the tile's `reach`, which is 0 where more folds than that pass through x.
         time_limit: Seconds after which the halfspaces not looked at are left `undecided`.
         progress: As in `tessellate`.
 
@@ -280,8 +267,7 @@ def tile_at(
         InputError: x does not fit, or the halfspaces would take over 1 GB (units times inputs): use `nearest` then.
         UnsupportedModelError: The model is not piecewise affine; all offending layers are named.
 
-    Cost: a small problem of non-negative least squares per unit, in as many dimensions as the first layer has active
-    units: some 0.5 CPU seconds for 784 inputs and four layers of 200 units. Use `tessellate` for all tiles of a slice.
+    Cost: a small problem of non-negative least squares per unit: some 0.5 CPU seconds for 784-200x4.
 
     Example:
         >>> import torch, splinescope as ss
@@ -296,51 +282,40 @@ def tile_at(
     if time_limit is not None:
         check_positive(time_limit, "time_limit")
     clock = Clock(time_limit)
-    program, point = checked_input(model, x)
+    network, point = checked_network(model, x)
+    program = network.program()
     if nearest is not None:
         if box is not None:
             raise InputError("give box or nearest, not both.")
-        return _nearest_tile(program, point, check_whole(nearest, "nearest"), clock, progress)
+        check_whole(nearest, "nearest")
+        space = Coordinates(program, point)
+        with telling(progress, "distances") as tell:
+            cell, reach = nearest_cell(space, nearest, lambda share: tell(share, "of all folds"))
+        return _tile(point, program.sites, cell, clock, progress, reach)
     limits = None if box is None else _as_box(box, point)
-    cell = cell_at(coordinates_about(program, point, whole=limits is not None), limits)
+    cell = cell_at(program, point, limits)
     return _tile(point, program.sites, cell, clock, progress)
 
 
 def _tile(
-    x: np.ndarray, sites: Sequence[Site], cell: Cell, clock: Clock | None, progress: Progress | bool | None
-) -> Tile:
+    x: np.ndarray, sites: tuple[Site, ...], cell: Cell, clock: Clock, progress: Progress | bool | None,
+    reach: float | None = None,
+) -> Tile:  # fmt: skip
+    polytope = cell.polytope
     with telling(progress, "facets") as tell:
 
         def stop(share: float) -> bool:
-            tell(share, f"{int((cell.polytope.state == 1).sum()):,} facets")
-            return clock is not None and clock.is_over
-
-        complete = cell.polytope.solve(stop)
-    return Tile(x, tuple(sites), complete, cell)
-
-
-def _nearest_tile(program: Program, x: np.ndarray, count: int, clock: Clock, progress: Progress | bool | None) -> Tile:
-    with telling(progress, "facets") as tell:
-        cell, reach = nearest_cell(
-            coordinates_about(program, x, whole=True), count, lambda share: tell(share / 2, "distances of all folds")
-        )
-
-        def stop(share: float) -> bool:
-            tell((1 + share) / 2, f"{int((cell.polytope.state == 1).sum()):,} facets")
+            tell(share, f"{int((polytope.state == 1).sum()):,} facets")
             return clock.is_over
 
-        complete = cell.decide_within(reach, stop) and not np.isfinite(reach)
-    return Tile(x, program.sites, complete and not (cell.polytope.state < 0).any(), cell, reach)
-
-
-def checked_input(model: object, x: Any, name: str = "x") -> tuple[Program, np.ndarray]:
-    """The program of a model and one input `[*input_shape]`, once they are found to fit."""
-    network, point = checked_network(model, x, name)
-    return network.program(), point
+        complete = polytope.solve(stop) if reach is None else cell.decide_within(reach, stop)
+    if reach is None:
+        return Tile(x, sites, complete, cell)
+    return Tile(x, sites, complete and reach == np.inf and not (polytope.state < 0).any(), cell, reach)
 
 
 def checked_network(model: object, x: Any, name: str = "x") -> tuple[SplineNetwork, np.ndarray]:
-    """The same, with the network itself."""
+    """The network of a model and one input `[*input_shape]`, once they are found to fit."""
     point = as_float64_array(x, name)
     if isinstance(model, SplineNetwork):
         network = model
@@ -350,24 +325,21 @@ def checked_network(model: object, x: Any, name: str = "x") -> tuple[SplineNetwo
         model = check_module(model)
         parameter = next(model.parameters(), None)
         dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
-        if point.ndim == 2 and len(point) > 1 and _runs(model, torch.from_numpy(point).to(dtype)):
-            raise InputError(f"{name} must be one input, got {len(point)} rows: shape {point.shape}.")
-        # One row is most often a batch of one; where several axes lead, an image of one channel.
-        ways = [point, point[0]] if point.ndim > 1 and len(point) == 1 else [point]
-        if point.ndim == 2:
-            ways.reverse()
-        refused: Exception | None = None
-        for way in ways:
+        # Two axes are most often rows; where there are more, one input, or a batch of one.
+        ways = {0: [point[None]], 1: [point[None]], 2: [point, point[None]]}.get(point.ndim, [point[None], point])
+        refused: list[Exception] = []
+        for batch in ways:
             try:
-                network = trace(model, torch.from_numpy(way[None].copy()).to(dtype))
+                network = trace(model, torch.from_numpy(batch.copy()).to(dtype))
             except (InputError, UnsupportedModelError) as error:
-                refused = refused or error
+                refused.append(error)
             else:
-                point = way
                 break
         else:
-            assert refused is not None
-            raise refused
+            raise refused[0]
+        if len(batch) > 1:
+            raise InputError(f"{name} must be one input, got {len(batch)} rows: shape {batch.shape}.")
+        point = batch[0]
     if tuple(network.input_shape) != point.shape:
         raise InputError(f"{name} must be one input of shape {tuple(network.input_shape)}, got {point.shape}.")
     if soft := [step for step in network.program().steps if isinstance(step, Smooth)]:
@@ -376,21 +348,11 @@ def checked_network(model: object, x: Any, name: str = "x") -> tuple[SplineNetwo
     return network, point
 
 
-def _runs(model: nn.Module, batch: torch.Tensor) -> bool:
-    try:
-        trace(model, batch)
-    except (InputError, UnsupportedModelError):
-        return False
-    return True
-
-
 def _as_box(box: tuple[Any, Any], x: np.ndarray) -> np.ndarray:
-    if not isinstance(box, (tuple, list)) or len(box) != 2:
-        raise InputError(f"box must be a pair (low, high), got {box!r}.")
     try:
         low, high = (np.broadcast_to(as_float64_array(end, "box"), x.shape).reshape(-1) for end in box)
-    except ValueError as error:
-        raise InputError(f"box must be a pair of numbers or of inputs of shape {x.shape}.") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"box must be a pair of numbers or of inputs of shape {x.shape}, got {box!r}.") from error
     flat = x.reshape(-1)
     if not ((low < high) & (low <= flat) & (flat <= high)).all():
         raise InputError("box must hold x, and its low be below its high in every input.")

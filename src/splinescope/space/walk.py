@@ -15,12 +15,11 @@ from ..network import SplineNetwork
 from ..network.program import Site, site_names
 from ..support.checks import check_whole
 from ..support.display import Certainty, Result, table
-from ..support.errors import InputError
 from ..support.progress import Progress, telling
-from .affine_rows import behind, coordinates_about
+from .affine_rows import behind
 from .cell import Cell, cell_at
 from .search import Tiles
-from .tile import checked_input
+from .tile import checked_network
 
 _TOGETHER = 1e-12  # of the way: walls met within it are met at one point
 
@@ -74,8 +73,7 @@ def walk(
     """The tiles on the straight line from one input to another, and a path of fewest hops.
 
     A hop crosses one facet. The straight way is exact at any size. A shortest way is looked for by A*: every fold of
-    the first site that lies between both ends must be crossed, which bounds the hops that are left. The straight way
-    crosses those once each, so that it can only be longer by folds of later sites that it crosses back and forth.
+    the first site that lies between both ends must be crossed, which bounds the hops that are left.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
@@ -91,15 +89,13 @@ def walk(
         True
     """
     check_whole(max_tiles, "max_tiles")
-    program, start = checked_input(model, a, "a")
-    end = checked_input(model, b, "b")[1]
-    if start.shape != end.shape:
-        raise InputError(f"a and b must have one shape, got {start.shape} and {end.shape}.")
-    first = cell_at(coordinates_about(program, start))
+    network, start = checked_network(model, a, "a")
+    end = checked_network(network, b, "b")[1]
+    first = cell_at(network.program(), start)
     times, crossings, goal = _straight(first, first.space.coordinates(end[None])[0])
     with telling(progress, "shortest way") as tell:
         shortest, at_least = _shortest(first, goal, crossings, max_tiles, lambda n: tell(n / max_tiles, f"{n:,} tiles"))
-    return Walk(program.sites, np.array(times), crossings, shortest, at_least)
+    return Walk(network.program().sites, np.array(times), crossings, shortest, at_least)
 
 
 def _straight(cell: Cell, way: np.ndarray) -> tuple[list[float], tuple[Crossing, ...], Cell]:
@@ -161,8 +157,7 @@ def _shortest(
             return straight, bound
         done.add(number)
         tell(min(len(tiles), max_tiles))
-        cell.polytope.solve()
-        for wall in np.flatnonzero(cell.polytope.state == 1).tolist():
+        for wall in cell.walls():
             other, _ = tiles.behind(cell, wall)
             unit = cell.units(wall)[0]
             way = (*gone[number], (int(unit[0]), int(unit[1])))
