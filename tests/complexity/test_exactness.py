@@ -1,16 +1,14 @@
-"""What is called exact is: against a fine grid, the tiling, second derivatives and Zaslavsky."""
+"""What is called exact is: against a fine grid, second derivatives and the tiling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import splinescope as ss
 from splinescope.complexity import local_complexity
 from splinescope.complexity.neighborhoods import random_frame
 
@@ -69,7 +67,6 @@ def test_counts_are_called_exact_only_where_the_network_is_affine(
     found = local_complexity(model, x, radius=1e-9, method=method)
     assert found.affine == affine
     assert torch.equal(found.exact, torch.tensor([affine] * 3) & (found.counts.cumsum(1) == found.counts))
-    assert bool(found.bound_holds.any()) <= all(affine)
     assert all(p.grad is None for p in model.parameters())
 
 
@@ -77,17 +74,15 @@ def test_what_has_no_derivative_is_not_certain() -> None:
     assert local_complexity(WithoutGradients(), torch.zeros(1, 4), radius=0.1).affine == (False,)
 
 
-@pytest.mark.parametrize("region", ["disc", "square"])
-def test_exact_equals_the_count_of_a_fine_grid(region: str) -> None:
-    """Distinct patterns on a fine grid of the region are tiles (a few slivers may be missed, none invented)."""
+def test_exact_equals_the_count_of_a_fine_grid() -> None:
+    """Distinct patterns on a fine grid of the disc are tiles (a few slivers may be missed, none invented)."""
     model = mlp(3, 8, 8, 2, seed=5).double()
     x = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
     plane = random_frame(2, (3,), generator=torch.Generator().manual_seed(7))
-    found = local_complexity(model, x, radius=0.8, method="exact", directions=plane, region=region)
+    found = local_complexity(model, x, radius=0.8, method="exact", directions=plane)
     t = torch.linspace(-0.8, 0.8, 601, dtype=torch.float64)
     grid = torch.cartesian_prod(t, t)
-    if region == "disc":
-        grid = grid[grid.norm(dim=1) < 0.8]
+    grid = grid[grid.norm(dim=1) < 0.8]
     for i, point in enumerate(x):
         rows = point + grid @ plane
         first = model[0](rows) > 0
@@ -130,12 +125,13 @@ def test_every_method_sees_the_same_sites_and_units(pooled: nn.Sequential, metho
 
 
 def test_a_window_is_one_fold_however_many_competitors_take_turns(pooled: nn.Sequential) -> None:
-    """On a fine grid of the square, windows whose winner changes; the tiling's cuts for them are more."""
+    """On a fine grid of the disc, windows whose winner changes; the tiling's cuts for them are more."""
     x = torch.randn(1, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     plane = random_frame(2, (1, 4, 4), generator=torch.Generator().manual_seed(7))
-    found = local_complexity(pooled, x, radius=2.0, method="exact", directions=plane, region="square")
+    found = local_complexity(pooled, x, radius=2.0, method="exact", directions=plane)
     t = torch.linspace(-2.0, 2.0, 301, dtype=torch.float64)
-    rows = x + torch.einsum("nk,kcij->ncij", torch.cartesian_prod(t, t), plane)
+    grid = torch.cartesian_prod(t, t)
+    rows = x + torch.einsum("nk,kcij->ncij", grid[grid.norm(dim=1) < 2.0], plane)
     hidden = pooled[1](pooled[0](rows))
     windows = F.unfold(hidden.reshape(-1, 1, 3, 3), 2).reshape(len(rows), 2, 4, 4)
     best = windows.max(2, keepdim=True).values
@@ -143,48 +139,6 @@ def test_a_window_is_one_fold_however_many_competitors_take_turns(pooled: nn.Seq
     changes = int((~(windows == best).all(0).any(1)).sum())
     assert abs(int(found.counts[0, 1]) - changes) <= 1  # a sliver may slip through the grid
     assert changes >= 4
-
-
-def test_exact_on_a_square_equals_the_tiling() -> None:
-    model = mlp(2, 10, 10, 1).double()
-    found = local_complexity(
-        model, torch.zeros(1, 2), radius=1.0, method="exact", region="square", directions=torch.eye(2)
-    )
-    tiling = ss.tessellate(model, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
-    assert found.tiles is not None
-    assert int(found.tiles) == tiling.count
-    assert int(found.total) == len(np.unique(tiling.walls.cuts[tiling.walls.cuts >= 0]))
-
-
-def test_zaslavsky_bounds_tiles_where_no_fold_bends() -> None:
-    model = mlp(2, 12, 12, 1, seed=3).double()
-    x = torch.randn(60, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
-    found = local_complexity(model, x, radius=0.12, method="exact")
-    assert found.tiles is not None
-    holds = found.bound_holds
-    assert 5 < holds.sum() < 60
-    assert (found.tiles[holds] <= found.tile_bound[holds].round()).all()
-    assert (found.tiles >= found.total + 1)[holds].all()
-
-
-def test_the_sawtooth_breaks_the_bound_where_folds_bend() -> None:
-    """Depth 3, |2x - 1| thrice: 8 tiles from 3 folds per site, beyond Zaslavsky's 4."""
-
-    class Sawtooth(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            x = x[:, :1]
-            for _ in range(3):
-                x = (2 * x - 1).abs()
-            return x
-
-    found = local_complexity(
-        Sawtooth(), torch.tensor([[0.5, 0.0]]), radius=0.5, method="exact", region="square", directions=torch.eye(2)
-    )
-    assert found.tiles is not None
-    assert int(found.tiles) == 8
-    assert int(found.total) == 3
-    assert int(found.tile_bound.round()) == 7  # sum_{j <= 2} C(3, j)
-    assert not bool(found.bound_holds)
 
 
 class Rounding(nn.Module):

@@ -93,59 +93,9 @@ def test_the_gate_of_a_swiglu_block_is_its_site() -> None:
     assert [(s.op, s.units) for s in found.sites] == [("silu", 4 * 16)]
 
 
-def test_rows_may_lie_along_another_axis() -> None:
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
-    other = nn.TransformerEncoderLayer(8, 2, 16, batch_first=False).eval()
-    other.load_state_dict(layer.state_dict())
-    x = torch.randn(4, 3, 8)
-    first = local_complexity(layer, x, radius=0.3)
-    second = local_complexity(other, x, radius=0.3, forward=lambda m, x: m(x.transpose(0, 1)))
-    assert torch.equal(first.counts, second.counts)
-    assert first.sites[0].units == 3 * 16
-
-
-def test_pools_that_return_their_indices_count_like_those_that_do_not() -> None:
-    class Pool(nn.Module):
-        def __init__(self, indices: bool) -> None:
-            super().__init__()
-            self.pool = nn.MaxPool2d(2, return_indices=indices)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            out = self.pool(x)
-            return out[0] if isinstance(out, tuple) else out
-
-    x = torch.randn(3, 1, 6, 6)
-    for method in ("frame", "distance"):
-        a, b = (local_complexity(Pool(flag), x, radius=0.5, method=method) for flag in (False, True))
-        assert torch.equal(a.counts, b.counts)
-        assert a.counts.sum() > 0
-
-
 def test_a_last_sigmoid_is_an_ending_and_an_inner_one_a_site() -> None:
     inner = nn.Sequential(nn.Linear(2, 4), nn.Sigmoid(), nn.Linear(4, 1), nn.Sigmoid())
     assert [s.path for s in local_complexity(inner, torch.randn(2, 2), radius=1.0).sites] == ["1"]
-
-
-def test_autocast_is_respected() -> None:
-    model = mlp(3, 12, 12, 2)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = local_complexity(model, torch.randn(3, 3), radius=0.3)
-    assert found.counts.shape == (3, 2)
-
-
-def test_traced_networks_can_be_measured() -> None:
-    model = mlp(3, 12, 12, 2).double()
-    x = torch.randn(4, 3, dtype=torch.float64)
-    network = ss.trace(model, x[:1])
-    for method in ("frame", "distance", "exact"):
-        a = local_complexity(model, x, radius=0.3, method=method)
-        b = local_complexity(network, x, radius=0.3, method=method)
-        assert torch.equal(a.counts, b.counts)
-
-
-def test_no_points_give_no_counts() -> None:
-    for method in ("frame", "distance", "exact"):
-        assert local_complexity(mlp(3, 4, 1), torch.zeros(0, 3), radius=1.0, method=method).counts.shape == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -170,20 +120,11 @@ def test_bad_arguments_are_named(arguments: dict, message: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["frame", "distance", "exact"])
-def test_layers_that_act_differently_in_training_are_refused_there_as_by_a_tiling(method: str) -> None:
+def test_layers_that_act_differently_in_training_are_refused_there(method: str) -> None:
     model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 1))
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
-    told = []
-    for call in (
-        lambda: local_complexity(model.train(), x, radius=0.5, method=method),
-        lambda: ss.tessellate(model.train(), ss.Slice.through(*x[:3])),
-    ):
-        with pytest.raises(
-            ss.UnsupportedModelError, match=r"1 \(BatchNorm1d\), 3 \(Dropout\)\. Call model\.eval\(\)"
-        ) as error:
-            call()
-        told.append(str(error.value))
-    assert told[0] == told[1]
+    with pytest.raises(ss.UnsupportedModelError, match=r"1 \(BatchNorm1d\), 3 \(Dropout\)\. Call model\.eval\(\)"):
+        local_complexity(model.train(), x, radius=0.5, method=method)
     expected = local_complexity(model.eval(), x, radius=0.5, method=method).counts
     assert expected.sum() > 0
     model[0].train()  # what acts alike in both modes may be in either
@@ -191,6 +132,13 @@ def test_layers_that_act_differently_in_training_are_refused_there_as_by_a_tilin
     assert model[0].training
     with torch.inference_mode():
         assert torch.equal(local_complexity(model, x, radius=0.5, method=method).counts, expected)
+
+
+@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+def test_a_max_pool_over_padding_alone_is_refused(method: str) -> None:
+    model = nn.Sequential(nn.Linear(2, 4), nn.Unflatten(1, (1, 4)), nn.MaxPool1d(2, 1, 1, dilation=5))
+    with pytest.raises(ss.UnsupportedModelError, match="max_pool1d has a window that lies in the padding altogether"):
+        local_complexity(model, torch.zeros(2, 2), radius=0.5, method=method)
 
 
 class Recurrent(nn.Module):
@@ -214,18 +162,6 @@ class Recurrent(nn.Module):
 def test_recurrent_layers_are_named_and_not_left_out(layer: nn.Module, op: str, method: str) -> None:
     with pytest.raises(ss.UnsupportedModelError, match=rf"recurrent layers .* layer \({op}\)"):
         local_complexity(Recurrent(layer).eval(), torch.randn(2, 5, 3), radius=0.1, method=method)
-
-
-@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # torch's own, of its old tools
-def test_quantized_and_scripted_models_are_called_what_they_are(method: str) -> None:
-    quantized = torch.ao.quantization.quantize_dynamic(mlp(3, 4, 1).float(), {nn.Linear})
-    for model, said in (
-        (quantized, r"0 \(Linear\), 2 \(Linear\) is quantized"),
-        (torch.jit.script(mlp(3, 4, 1)), "Script"),
-    ):
-        with pytest.raises(ss.UnsupportedModelError, match=said):
-            local_complexity(model, torch.zeros(1, 3), radius=1.0, method=method)
 
 
 @pytest.mark.parametrize("method", ["frame", "distance", "exact"])
@@ -258,13 +194,6 @@ def test_bad_models_and_points_are_named() -> None:
         local_complexity(Mixes(), torch.randn(4, 3), radius=1.0)
 
 
-def test_a_dataset_is_told_what_to_take_of_it() -> None:
-    rows = torch.utils.data.TensorDataset(torch.zeros(3, 2), torch.zeros(3))
-    for data in (rows, torch.utils.data.DataLoader(rows), [rows[0], rows[1]], None, "x"):
-        with pytest.raises(ss.InputError, match=r"x must be a tensor or array of shape \(N, "):
-            local_complexity(mlp(2, 4, 2), data, radius=0.1)
-
-
 class MixedRows(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + 0.01 * (x.mean(0) - x[0])
@@ -283,9 +212,3 @@ def test_a_network_that_amplifies_rounding_is_not_taken_for_one_that_mixes_rows(
     assert local_complexity(deep, x[:4], radius=0.1).counts.shape == (4, 140)
     with pytest.raises(ss.UnsupportedModelError, match="other rows"):
         local_complexity(nn.Sequential(MixedRows(), *deep), x[:4], radius=0.1)
-
-
-def test_tanhshrink_bends_where_its_asymptotes_meet_zero():
-    net = nn.Sequential(nn.Linear(2, 4), nn.Tanhshrink(), nn.Linear(4, 1)).eval()
-    (site,) = ss.local_complexity(net, torch.randn(10, 2), radius=0.1).sites
-    assert (site.op, site.units, site.neurons) == ("tanhshrink", 8, 4)

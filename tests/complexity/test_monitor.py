@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -59,8 +58,7 @@ def test_the_monitor_records_what_local_complexity_says(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "complexity.jsonl").read_text().splitlines()]
     assert lines[0]["radius"] == 0.3
     assert [line["step"] for line in lines[1:]] == [0, 2, 4]
-    rows = list(csv.DictReader((tmp_path / "complexity.csv").read_text().splitlines()))
-    assert float(rows[2]["test"]) == record["test"]
+    assert lines[-1]["test"] == record["test"]
 
 
 def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
@@ -159,31 +157,6 @@ def test_a_budget_is_used_up_and_in_the_long_run_not_exceeded(clock: Clock, budg
     assert len(monitor.records) + monitor.skipped == 1200  # every due one was made or is told
 
 
-def test_a_fast_loop_is_measured_early_and_its_budget_is_kept(clock: Clock) -> None:
-    """Steps of a millisecond, measurements of a tenth of a second: log-spaced, 0.05 of the time."""
-    monitor = priced(clock, LogSpaced(10), 0.05, 3.0, 0.1)
-    for step in range(60_000):
-        monitor.step(step)
-        clock.now += 0.001
-    early = [r["step"] for r in monitor.records[:EARLY]]
-    due = [0]
-    while due[-1] < 60_000:
-        due.append(LogSpaced(10).next_after(due[-1]))
-    assert early == due[:EARLY]
-    assert monitor.overhead <= 0.05
-    assert len(monitor.records) + monitor.skipped == len(due) - 1
-    assert sum(r["skipped"] for r in monitor.records) > 10
-
-
-def test_without_a_budget_nothing_is_late_and_nothing_is_measured_twice() -> None:
-    calls: list[int] = []
-    monitor = small(schedule=Every(2), metrics={"calls": lambda _: calls.append(0) or 0.0})
-    for step in range(5):
-        monitor.step(step)
-    assert [r["late"] for r in monitor.records] == [0, 0, 0]
-    assert len(calls) == 3
-
-
 def test_a_gradient_may_be_taken_across_a_measurement() -> None:
     model, x = normed().train(), torch.randn(8, 3)
     monitor = small(model, x)
@@ -210,7 +183,7 @@ def test_a_run_that_starts_over_does_not_replace_the_earlier_curve(tmp_path: Pat
     assert [r["step"] for r in start(0, overwrite=True).records] == [0, 2, 4]
 
 
-def test_activations_without_a_module_have_a_name(tmp_path: Path) -> None:
+def test_activations_without_a_module_have_a_name() -> None:
     class Plain(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -219,10 +192,9 @@ def test_activations_without_a_module_have_a_name(tmp_path: Path) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.last(torch.relu(self.first(x)))
 
-    small(Plain(), out=tmp_path).measure(0)
-    (row,) = csv.DictReader((tmp_path / "complexity.csv").read_text().splitlines())
-    assert "points/0 relu" in row
-    assert all(name == name.strip() for name in row)
+    record = small(Plain()).measure(0)
+    assert "points/0 relu" in record
+    assert all(name == name.strip() for name in record)
 
 
 def test_a_diverged_run_is_recorded_not_ended(tmp_path: Path) -> None:
@@ -329,18 +301,3 @@ def test_a_step_that_goes_back_is_said_once_and_not_measured() -> None:
     for step in (1, 2, 3):  # said once; what comes after the last step is measured again
         monitor.step(step)
     assert [record["step"] for record in monitor.records] == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("make", [ComplexityMonitor, ss.research.FoldMonitor])
-def test_a_monitor_takes_a_tenth_of_the_time_unless_told_otherwise(clock: Clock, make: Any) -> None:
-    def pay(_model: Any) -> float:
-        clock.now += 1.0
-        return 0.0
-
-    monitor = make(mlp(3, 4, 2), torch.randn(4, 3), schedule=Every(1), metrics={"price": pay})
-    for step in range(400):
-        monitor.step(step)
-        clock.now += 0.5  # two thirds of the time, if every step were measured
-    assert monitor.overhead <= BUDGET + 1e-9
-    assert monitor.skipped > 300
-    assert len(monitor.records) > EARLY

@@ -43,30 +43,6 @@ def test_batch_norm_is_measured_with_the_statistics_of_the_data() -> None:
         first(statistics="batch")
 
 
-def test_every_monitor_measures_batch_norm_with_the_statistics_of_the_data() -> None:
-    """Folds and curvature by default are those of the network with its data's statistics, and records say so."""
-    from splinescope.landscape import CurvatureMonitor
-    from splinescope.normalization import with_statistics
-    from splinescope.research import FoldMonitor
-
-    x = 3 + torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
-    model, y = normed().train(), torch.zeros(40, 16)
-    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
-    makers = {
-        "0 2 relu/to_data": lambda net, **options: FoldMonitor(net, x, **options),
-        "all/trace": lambda net, **options: CurvatureMonitor(net, x, y, **options),
-    }
-    for number, make in makers.items():
-        data, running = (make(model, statistics=how).measure(0) for how in (None, "running"))
-        assert (data["statistics"], running["statistics"]) == ("data", "running")
-        assert data[number] == pytest.approx(make(with_statistics(model, x), statistics="running").measure(0)[number])
-        assert data[number] != pytest.approx(running[number], rel=0.1)
-        assert make(mlp(3, 4, 16)).measure(0)["statistics"] == "none"
-    assert all(
-        now is kept and torch.equal(now, value) for now, (kept, value) in zip(model.buffers(), before, strict=True)
-    )
-
-
 def test_points_that_a_batch_normed_network_does_not_take_are_named() -> None:
     monitor = ComplexityMonitor(normed(), torch.randn(5, 7), radius=0.3)
     with pytest.raises(ss.InputError, match=r"does not take points of shape \(7,\)"):

@@ -31,37 +31,19 @@ def rings() -> tuple[nn.Module, Tensor, Tensor, Tensor]:
     return model, x, labels, torch.from_numpy(tiling.margin(x.double()))
 
 
-@pytest.mark.parametrize("loss", ["margin", "dlr", "cross_entropy"])
-def test_attacks_never_beat_the_exact_distance_and_nearly_reach_it(rings: tuple, loss: str) -> None:
+def test_attacks_never_beat_the_exact_distance_and_nearly_reach_it(rings: tuple) -> None:
     model, x, labels, distance = rings
-    epsilons = [0.05, 0.1, 0.2, 0.4]
-    found = robustness(model, x, labels, epsilons=epsilons, norm="l2", steps=40, restarts=4, loss=loss)
+    epsilons = [0.4, 0.05, 0.1, 0.2]
+    found = robustness(model, x, labels, epsilons=epsilons, norm="l2", steps=40, restarts=4)
     for e, survived in zip(epsilons, found.survived, strict=True):
         assert survived[distance > e * 1.0001].all()  # float32 rounding of the perturbation
         assert (~survived[distance < 0.9 * e]).double().mean() > 0.95  # local search may miss a few
     assert found.clean == 1.0
+    assert found.accuracy[1] >= found.accuracy[2] >= found.accuracy[3] >= found.accuracy[0]
     assert not found.masked
 
 
-def test_the_dlr_loss_compares_the_margin_with_the_gap_to_the_third_score() -> None:
-    """Croce and Hein: -(z_y - max_{i != y} z_i) / (z_1st - z_3rd), whatever the scale and offset of the scores."""
-    from splinescope.complexity.attacks import attack_loss
-
-    scores = torch.randn(200, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    labels = torch.randint(5, (200,), generator=torch.Generator().manual_seed(1))
-    loss = attack_loss(scores, labels, "dlr")
-    for row, label, value in zip(scores.tolist(), labels.tolist(), loss.tolist(), strict=True):
-        others = [score for i, score in enumerate(row) if i != label]
-        first, _, third, *_ = sorted(row, reverse=True)
-        assert value == pytest.approx(-(row[label] - max(others)) / (first - third))
-    torch.testing.assert_close(attack_loss(7 * scores - 3, labels, "dlr"), loss)
-    lower = scores.scatter(1, scores.topk(2, largest=False).indices, -100.0)  # the two worst scores do not matter ...
-    spared = labels[:, None].ne(scores.topk(2, largest=False).indices).all(1)  # ... unless one is the label's own
-    torch.testing.assert_close(attack_loss(lower, labels, "dlr")[spared], loss[spared])
-
-
-@pytest.mark.parametrize("loss", ["margin", "dlr"])
-def test_attacks_on_a_linear_map_of_four_classes_reach_the_exact_distance(loss: str) -> None:
+def test_attacks_on_a_linear_map_of_four_classes_reach_the_exact_distance() -> None:
     """Cells of a linear classifier are convex: an attack on the margin has no excuse."""
     generator = torch.Generator().manual_seed(0)
     model = nn.Linear(3, 4).double()
@@ -73,32 +55,10 @@ def test_attacks_on_a_linear_map_of_four_classes_reach_the_exact_distance(loss: 
         gaps = scores.gather(1, labels[:, None]) - scores
         lengths = (model.weight[labels][:, None] - model.weight).norm(dim=2)
         distance = (gaps / lengths).scatter(1, labels[:, None], torch.inf).amin(1)
-    found = robustness(model, x, labels, epsilons=[0.3], norm="l2", steps=60, restarts=2, loss=loss, queries=1)
+    found = robustness(model, x, labels, epsilons=[0.3], norm="l2", steps=60, restarts=2, queries=1)
     broken = ~found.survived[0]
     assert not broken[distance > 0.3].any()
     assert broken[distance < 0.29].all()
-
-
-def test_linf_perturbations_lie_between_the_l2_balls(rings: tuple) -> None:
-    """The L-inf ball of radius e contains the L2 ball of e and lies in that of sqrt(2) e."""
-    model, x, labels, distance = rings
-    found = robustness(model, x, labels, epsilons=[0.1], norm="linf", steps=40, restarts=4)
-    assert found.survived[0][distance > 0.1 * 2**0.5 * 1.0001].all()
-    assert (~found.survived[0][distance < 0.09]).double().mean() > 0.95
-
-
-def test_accuracy_falls_with_epsilon_whatever_the_order(rings: tuple) -> None:
-    model, x, labels, _ = rings
-    found = robustness(model, x, labels, epsilons=[0.3, 0.05, 0.6])
-    assert found.accuracy[1] >= found.accuracy[0] >= found.accuracy[2]
-
-
-@pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_random_search_alone_comes_close_to_the_exact_distance(rings: tuple, norm: str) -> None:
-    model, x, labels, distance = rings
-    found = robustness(model, x, labels, epsilons=[0.2], norm=norm, queries=400)
-    exact = float((distance > 0.2).double().mean())
-    assert float(found.search[0]) <= exact + 0.05
 
 
 class Stairs(nn.Module):
@@ -112,27 +72,13 @@ class Stairs(nn.Module):
         return self.net((x * 50).round() / 50)
 
 
-class Saturated(nn.Module):
-    """Scores so large that the softmax is exactly one-hot in float32."""
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net(x) * 1e4
-
-
 def test_masked_gradients_are_reported_not_taken_for_robustness(rings: tuple) -> None:
     model, x, labels, _ = rings
-    for hidden, loss in ((Stairs(model), "margin"), (Saturated(model), "cross_entropy")):
-        found = robustness(hidden, x, labels, epsilons=[0.3], loss=loss, norm="linf")
-        assert found.masked
-        assert found.zero_gradients > 0.5
-        assert any("random search breaks" in sign for sign in found.signs)
-        assert float(found.gradient[0]) > float(found.accuracy[0]) + 0.1
-    seen = robustness(Saturated(model), x, labels, epsilons=[0.3], loss="margin", norm="linf")
-    assert not seen.masked
+    found = robustness(Stairs(model), x, labels, epsilons=[0.3], norm="linf")
+    assert found.masked
+    assert found.zero_gradients > 0.5
+    assert any("random search breaks" in sign for sign in found.signs)
+    assert float(found.gradient[0]) > float(found.accuracy[0]) + 0.1
 
 
 def test_points_that_break_a_twin_see_through_masked_gradients(rings: tuple) -> None:
@@ -208,8 +154,6 @@ def test_bad_arguments_are_named() -> None:
         robustness(model, x, torch.zeros(2), epsilons=[0.1])
     with pytest.raises(ss.InputError, match="norm must be"):
         robustness(model, x, torch.zeros(3), epsilons=[0.1], norm="l1")  # type: ignore[arg-type]
-    with pytest.raises(ss.InputError, match="epsilons must be"):
-        robustness(model, x, torch.zeros(3), epsilons=[-0.1])
     with pytest.raises(ss.InputError, match=r"shape \(N, C\)"):
         robustness(nn.Unflatten(1, (1, 2)), x, torch.zeros(3), epsilons=[0.1])
     for wrong, message in (
@@ -222,20 +166,3 @@ def test_bad_arguments_are_named() -> None:
     ):
         with pytest.raises(ss.InputError, match=message):
             robustness(nn.Linear(3, 2), torch.ones(2, 3), **{"y": torch.zeros(2), "epsilons": 0.1, **wrong})
-
-
-def test_of_several_outputs_one_is_to_be_chosen():
-    class Two(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.part = nn.Linear(2, 2)
-
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return self.part(x), x
-
-    x, y = torch.randn(8, 2), torch.arange(8) % 2
-    asked = {"epsilons": 0.1, "steps": 1, "restarts": 1, "queries": 1}
-    with pytest.raises(ss.UnsupportedModelError, match=r"returns 2 tensors: .*pick_output"):
-        ss.complexity.robustness(Two(), x, y, **asked)
-    found = ss.complexity.robustness(Two(), x, y, forward=lambda model, x: model(x)[0], **asked)
-    assert found.survived.shape == (1, 8)

@@ -37,13 +37,6 @@ def test_auto_is_half_the_spacing_for_every_method_and_told():
         assert ss.local_complexity(net, x, method=method).radius == half
 
 
-def test_share_is_the_count_over_all_units():
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(2, 30), nn.ReLU(), nn.Linear(30, 10), nn.ReLU(), nn.Linear(10, 1))
-    found = ss.local_complexity(net, torch.randn(20, 2), radius=0.5)
-    assert torch.allclose(found.share, found.total.double() / 40)
-
-
 def test_a_monitor_settles_its_radius_once(tmp_path):
     net = nn.Sequential(nn.Linear(2, 5), nn.ReLU())
     x = torch.randn(20, 2)

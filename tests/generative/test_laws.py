@@ -11,7 +11,7 @@ from scipy import stats
 from torch import Tensor
 
 from splinescope.generative import Box, Gaussian
-from splinescope.generative.resampling import Chains, effective_size, metropolis, rejected, resampled
+from splinescope.generative.resampling import Chains, effective_size, metropolis
 
 WEIGHTS = torch.tensor([0.45, 0.3, 0.15, 0.08, 0.02, 0.0], dtype=torch.float64).log()
 
@@ -60,34 +60,6 @@ def test_the_step_is_tuned_to_the_targets_scale(scale: float) -> None:
     assert 0.2 < chains.acceptance < 0.45  # tuned to 0.3
     held = walk(domain.log_density, domain, start, steps=20, step_size=1.0)
     assert scale == 1.0 or not 0.2 < held.acceptance < 0.45  # without tuning it is not
-
-
-def frequencies(draw, count: int) -> np.ndarray:
-    rng = torch.Generator().manual_seed(2)
-    found = np.zeros(len(WEIGHTS))
-    for _ in range(count):
-        found += np.bincount(draw(rng).numpy(), minlength=len(WEIGHTS))
-    return found
-
-
-def p_value(observed: np.ndarray, expected: np.ndarray) -> float:
-    keep = expected > 0
-    assert observed[~keep].sum() == 0  # a weight of zero is never drawn
-    return float(stats.chisquare(observed[keep], expected[keep]).pvalue)
-
-
-def test_draws_with_replacement_are_in_proportion_to_the_weights() -> None:
-    found = frequencies(lambda rng: resampled(WEIGHTS, 20, rng), 300)
-    assert p_value(found, 6000 * WEIGHTS.exp().numpy()) > 1e-3
-
-
-def test_rejection_accepts_in_proportion_to_the_weights() -> None:
-    many = WEIGHTS.repeat(2000)
-    chosen, share = rejected(many, 4000, torch.Generator().manual_seed(4))
-    assert p_value(np.bincount(chosen.numpy() % 6, minlength=6).astype(float), 4000 * WEIGHTS.exp().numpy()) > 1e-3
-    assert share == pytest.approx(float((WEIGHTS - WEIGHTS.max()).exp().mean()), abs=0.02)
-    assert torch.equal(chosen, chosen.sort().values)  # each proposal at most once, in the pool's order
-    assert len(chosen.unique()) == len(chosen)
 
 
 def test_the_effective_size_is_kishs() -> None:

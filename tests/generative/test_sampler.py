@@ -78,11 +78,6 @@ def test_metropolis_follows_the_exact_law(surface: nn.Sequential, manifold: Tile
     assert torch.allclose(samples.log_volume, log_volume(surface, samples.latents).log)
 
 
-def test_metropolis_tunes_its_step(surface: nn.Sequential) -> None:
-    sampler = PolaritySampler(surface, BOX, pool=128, progress=False)
-    assert 0.15 < sampler.sample(200, method="metropolis", steps=60).acceptance < 0.5
-
-
 def test_the_prior_is_divided_out_by_default() -> None:
     """An isometry has volume 1: uniform on its image means uniform latents, whatever the prior."""
     isometry = nn.Linear(2, 2).double()
@@ -128,11 +123,6 @@ def test_same_seed_same_samples(surface: nn.Sequential) -> None:
     assert torch.equal(draw(3).latents, draw(3).latents)
     assert not torch.equal(draw(3).latents, draw(4).latents)
     assert torch.equal(draw(3).outputs, surface(draw(3).latents).detach())
-
-
-def test_pools_of_different_seeds_and_shards_share_no_latent(surface: nn.Sequential) -> None:
-    pools = [PolaritySampler(surface, BOX, pool=512, seed=seed, progress=False).pool.latents for seed in (0, 1)]
-    assert len(torch.unique(torch.cat(pools), dim=0)) == 1024
 
 
 def test_collapsed_weights_warn(surface: nn.Sequential) -> None:
@@ -220,6 +210,8 @@ def test_bad_samplers_are_refused(surface: nn.Sequential) -> None:
         PolaritySampler(surface, BOX, progress=False).sample(1, method="guess")
     with pytest.raises(ss.InputError, match="finite number"):
         PolaritySampler(surface, BOX, pool=10, progress=False).effective_size(float("nan"))
+    with pytest.raises(ss.InputError, match="count must be a whole number"):
+        PolaritySampler(surface, BOX, pool=10, progress=False).sample(2.5)
     with pytest.raises(ss.InputError, match="that rejection accepts"):
         PolaritySampler(surface, BOX, pool=10, progress=False).sample(11, method="rejection")
     flat = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 3))
@@ -241,13 +233,3 @@ def test_bad_samplers_are_refused(surface: nn.Sequential) -> None:
 def test_arguments_of_the_wrong_kind_are_refused(arguments, message) -> None:
     with pytest.raises(ss.InputError, match=message):
         PolaritySampler(nn.Linear(2, 3), **{"domain": Box(2), **arguments})
-
-
-def test_counts_of_samples_must_be_whole() -> None:
-    sampler = PolaritySampler(
-        nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)), Box(2), pool=50, progress=False
-    )
-    with pytest.raises(ss.InputError, match="count must be a whole number"):
-        sampler.sample(2.5)
-    with pytest.raises(ss.InputError, match="finite number"):
-        sampler.sample(2, rho=float("inf"))

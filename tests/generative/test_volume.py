@@ -85,18 +85,6 @@ def test_top_k_becomes_exact_when_it_does_not_converge() -> None:
     assert torch.allclose(found.singular_values, torch.ones(2, 3, dtype=torch.float64))
 
 
-def test_projection_is_unbiased_with_the_stated_spread() -> None:
-    torch.manual_seed(0)
-    generator = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 100)).double()
-    z = torch.randn(1, 5, dtype=torch.float64)
-    exact = float(log_volume(generator, z).log)
-    draws = [log_volume(generator, z, projection=12, generator=torch.Generator().manual_seed(i)) for i in range(200)]
-    errors = torch.tensor([float(d.log) - exact for d in draws])
-    spread = float(draws[0].error)
-    assert abs(float(errors.mean())) < 4 * spread / 200**0.5  # four standard errors
-    assert abs(float(errors.std()) / spread - 1) < 0.2  # four standard errors of a standard deviation
-
-
 def test_output_before_is_the_network_without_its_ending() -> None:
     torch.manual_seed(0)
     body = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 8)).double()
@@ -160,13 +148,6 @@ def test_no_latents_give_no_volumes() -> None:
     assert found.singular_values.shape == (0, 3)
 
 
-def test_orthonormal_completes_dependent_rows() -> None:
-    base = torch.eye(6, dtype=torch.float64)[None, :2]
-    rows = volume._orthonormal(torch.cat([base, base], 1)[:, :3], base)  # all of them lie in `base`
-    both = torch.cat([base, rows], 1)
-    assert torch.allclose(both @ both.mT, torch.eye(5, dtype=torch.float64)[None], atol=1e-12)
-
-
 class Noisy(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -201,10 +182,6 @@ def test_bad_input_is_refused_in_words() -> None:
         log_volume(net, torch.full((2, 3), torch.nan))
     with pytest.raises(ss.InputError, match="top_k must be a whole number from 1 to 3, got 4"):
         log_volume(net, z, top_k=4)
-    with pytest.raises(ss.InputError, match="at least the latent size"):
-        log_volume(net, z, projection=2)
-    with pytest.raises(ss.InputError, match="combined"):
-        log_volume(net, z, projection=8, top_k=2)
     with pytest.raises(ss.InputError, match="random"):
         log_volume(Noisy(), z)
     with pytest.raises(ss.InputError, match="see each other"):
@@ -226,7 +203,7 @@ class Steep(nn.Module):
         return z.sqrt()
 
 
-@pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"projection": 200}])
+@pytest.mark.parametrize("options", [{}, {"top_k": 1}])
 def test_infinite_slopes_are_refused_in_words(options: dict[str, int]) -> None:
     z = torch.ones(5, 120, dtype=torch.float64)
     z[1:3, 7] = 0.0

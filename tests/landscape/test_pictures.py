@@ -8,16 +8,13 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.landscape.conditioning import random_conditioning
-from splinescope.landscape.skip_conditioning import BlockConditioning, SkipConditioning
+from splinescope.landscape.skip_conditioning import BlockConditioning, Conditioning, SkipConditioning
 from splinescope.landscape.skips import Skip
-from splinescope.landscape.spectrum import SpectralDensity
 from splinescope.landscape.surface import LossSurface
 from splinescope.plot.landscape import (
     plot_conditioning,
     plot_loss_section,
     plot_loss_surface,
-    plot_spectral_density,
     write_surface_page,
 )
 from splinescope.train import Every
@@ -66,13 +63,16 @@ def test_a_minimum_in_a_corner_is_seen(corner):
     assert not ax.lines[-1].get_clip_on()
 
 
-def test_surfaces_spectra_and_conditioning_are_drawn():
+def test_surfaces_and_conditioning_are_drawn():
     assert plot_loss_surface(bowl()).get_xlabel() == "$t_1$"
     assert plot_loss_surface(bowl(), kind="surface").get_zlabel() == "$\\log_{10}$ loss"
     line = LossSurface((bowl().axes[0],), bowl().losses[10])
     assert plot_loss_surface(line).get_yscale() == "log"
-    assert plot_spectral_density(SpectralDensity(np.array([0.0, 1.0]), np.array([0.9, 0.1]))).get_ylabel()
-    kinds = {name: random_conditioning(6, 0.4, skip=skip, draws=9) for name, skip in (("DW", False), ("I + DW", True))}
+    norms, infinite = np.full(9, 0.4), np.full(9, np.inf)
+    kinds = {
+        "DW": Conditioning(infinite, norms, infinite),
+        "I + DW": Conditioning(np.linspace(1.1, 2.2, 9), norms, np.full(9, 7 / 3)),
+    }
     assert [t.get_text() for t in plot_conditioning(kinds).get_xticklabels()] == ["DW", "I + DW"]
     pair = BlockConditioning(Skip("b", "b", True, "add", "s", "f"), kinds["I + DW"], kinds["DW"])
     blocks = plot_conditioning(SkipConditioning((pair,), 9))

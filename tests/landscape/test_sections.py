@@ -191,8 +191,6 @@ def test_a_tied_weight_moves_in_all_its_places():
     section = ss.landscape.polynomial_section(model, x, y, move, span=0.5)
     assert section.degree == 4
     np.testing.assert_allclose(section(t), want, rtol=RTOL)
-    low, high = ss.landscape.certified_surface(model, x, y, move, span=0.5, cells=8).bounds(t[:, None])
-    assert ((low <= want) & (want <= high)).all()
     with pytest.raises(NotOneLayer, match="used twice"):
         ss.landscape.loss_section(model, x, y, {"first.weight": move["first.weight"]})
 

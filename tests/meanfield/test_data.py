@@ -83,15 +83,6 @@ def test_gaussian_refuses_what_it_cannot_do() -> None:
         GaussianInputs(SIGMA).quadrature(lambda x: x[:, 0], order=0)
 
 
-def test_targets_may_be_a_network_or_numpy() -> None:
-    teacher = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()
-    data = GaussianInputs(SIGMA).sample(9, lambda x: teacher(x)[:, 0])
-    assert torch.equal(data.y, teacher(data.x)[:, 0])
-    assert not data.y.requires_grad
-    signs = GaussianInputs(SIGMA).quadrature(lambda x: x[:, 0].numpy() > 0, order=3)
-    assert signs.y.dtype == torch.float64
-
-
 @pytest.mark.parametrize(
     ("target", "words"),
     [

@@ -87,9 +87,3 @@ def test_bad_densities_are_refused(data: Data) -> None:
         density_flow(data, smooth, times=[0, 1], angles=4)
     with pytest.raises(InputError, match=r"broadcasts to \(16, 8\)"):
         density_flow(data, lambda phi, a: np.ones(3), times=[0, 1], angles=16, amplitudes=8)
-
-
-def test_data_of_single_precision_gives_the_same_density(data: Data) -> None:
-    single = Data(data.x.float(), data.y.float(), data.weights.float(), data.covariance.float())
-    one, other = (density_flow(d, smooth, times=[0, 1], angles=16, amplitudes=16).risks for d in (single, data))
-    assert np.allclose(one, other, rtol=1e-5)

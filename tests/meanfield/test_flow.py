@@ -13,7 +13,6 @@ from splinescope import InputError, LimitReached
 from splinescope.meanfield import Data, TwoLayer, TwoLayerBN, certificate, density_flow, descend, flow
 from splinescope.meanfield.flow import vector_field
 from splinescope.meanfield.functions import as_loss
-from splinescope.meanfield.manifold import Manifold
 
 from .problems import problem
 
@@ -75,13 +74,6 @@ def test_lengths_are_conserved_by_the_flow_itself() -> None:
     assert ((free.b[-1].norm(dim=1) - net.lengths) / net.lengths).abs().max() < 1e-9
     held = flow(net, data, times=[0, 10], dynamics="euclidean", rtol=1e-6)
     assert ((held.b[-1].norm(dim=1) - net.lengths) / net.lengths).abs().max() < 1e-15
-
-
-def test_manifold_flow_stays_on_the_manifold() -> None:
-    net, data = problem(2)
-    run = flow(net, data, times=np.linspace(0, 10, 5), rtol=1e-6)
-    assert (Manifold(data.covariance).norm(run.b) - 1).abs().max() < 1e-14
-    assert (np.diff(run.risks) < 0).all()
 
 
 def test_runge_kutta_has_order_four() -> None:

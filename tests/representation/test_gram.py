@@ -1,16 +1,14 @@
-"""Expected Gram matrices against sampled layers; the invariant representation and its neighborhood."""
+"""Expected Gram matrices against sampled layers."""
 
 import itertools
 import math
 
 import numpy as np
 import pytest
-import torch
 
 from splinescope import InputError
-from splinescope.representation import expected_gram, invariant_representation, odd_point_step
+from splinescope.representation import expected_gram
 from splinescope.representation.gram import arc_cosine, follow_expected_gram
-from splinescope.representation.invariant import sample_odd_point_step
 
 CHOICES = [c for k in range(4) for c in itertools.combinations(("rc", "rs", "nl"), k)]
 
@@ -53,47 +51,6 @@ def test_batch_norm_drives_all_angles_to_one_value(n: int) -> None:
     assert np.allclose(cosine, arc_cosine(-1 / (n - 1)), atol=1e-8)
 
 
-def test_theorem_13_the_expected_gram_is_invariant() -> None:
-    for n in (3, 10, 50):
-        x = invariant_representation(n)
-        step = odd_point_step(x)
-        assert np.allclose(step.gram[:n, :n], x @ x.T, atol=1e-14)
-        assert step.distance == pytest.approx(math.sqrt(1 + 1 / (n - 1) ** 2))
-        assert not step.contracts  # R < n/(n-1): the hypotheses of Theorem 14 exclude it
-        assert step.gram[0, -1] == pytest.approx(0, abs=1e-15)
-
-
-def test_theorem_13_sampled_layers_agree_and_the_expected_representation_does_not() -> None:
-    n, width, draws = 10, 200, 2000
-    sample = sample_odd_point_step(invariant_representation(n), width, draws, torch.Generator().manual_seed(0))
-    squares = np.square(sample).sum(axis=2)
-    assert squares[:, 0].mean() == pytest.approx(1, abs=5 * math.sqrt(5 / width / draws))
-    assert squares[:, 1].mean() * (n - 1) ** 2 == pytest.approx(1, abs=5 * math.sqrt(5 / width / draws))
-    assert not (sample[:, 0] * sample[:, 1]).any()  # orthogonal almost surely
-    assert np.square(sample.mean(axis=0)[0]).sum() == pytest.approx(1 / math.pi, rel=0.05)
-
-
-def test_theorem_14_cluster_contracts_when_the_odd_point_is_far() -> None:
-    rng = np.random.default_rng(0)
-    for n in (5, 10):
-        for far, radius in itertools.product((1.05, 1.5, 3.0), (0.1, 1.0, 3.0)):
-            cluster = radius * rng.standard_normal((n - 1, 6))
-            direction = rng.standard_normal(6)
-            odd = cluster.mean(axis=0) + far * n / (n - 1) * direction / np.linalg.norm(direction)
-            step = odd_point_step(np.vstack([odd, cluster]))
-            assert step.contracts
-            assert np.nanmax(step.ratios) <= step.gain * (1 + 1e-12) < 1
-            assert step.gram[0, 0] == pytest.approx(1)
-            assert step.gram[-1, -1] == pytest.approx(1 / (n - 1) ** 2)
-
-
-def test_theorem_14_fails_when_the_odd_point_is_near() -> None:
-    cluster = 0.01 * np.random.default_rng(0).standard_normal((4, 3))
-    step = odd_point_step(np.vstack([cluster.mean(axis=0) + np.array([0.56, 0, 0]), cluster]))
-    assert not step.contracts
-    assert np.nanmax(step.ratios) > 1
-
-
 def test_no_layer_leaves_the_gram_with_trace_one() -> None:
     gram, log_scale = follow_expected_gram(2 * np.eye(3), 0)
     assert np.allclose(math.exp(log_scale) * gram, 2 * np.eye(3))
@@ -113,5 +70,3 @@ def test_bad_grams_are_named() -> None:
         expected_gram(np.array([[1.0, 2.0], [2.0, 1.0]]), ("nl",))
     with pytest.raises(InputError, match="layers must be a whole number"):
         follow_expected_gram(np.eye(3), -1)
-    with pytest.raises(InputError, match="k must be a whole number >= 2"):
-        invariant_representation(5, 1)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from splinescope import InputError
-from splinescope.representation import one_unit_per_point_, random_network
+from splinescope.representation import random_network
 from splinescope.representation.layers import BatchStandardize, NormalizedLayer
 
 
@@ -37,20 +37,6 @@ def test_every_switch_is_its_formula(batch: torch.Tensor, components: tuple[str,
     assert torch.allclose(layer(batch), expected, rtol=0, atol=1e-12)
 
 
-def test_layer_trains(batch: torch.Tensor) -> None:
-    network = random_network(3, 8, in_features=5, out_features=1, dtype=torch.float64, generator=_seeded())
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
-    target = batch[:, :1] * batch[:, 1:2]
-    losses = []
-    for _ in range(40):
-        optimizer.zero_grad()
-        loss = (network(batch) - target).square().mean()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.5 * losses[0]
-
-
 def test_same_generator_same_network_and_global_stream_untouched() -> None:
     before = torch.get_rng_state()
     first = random_network(2, 6, init="default", bias=True, generator=_seeded())
@@ -75,30 +61,10 @@ def test_bad_arguments_are_named(batch: torch.Tensor) -> None:
             random_network(2, 3, in_features=wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="eps"):
         BatchStandardize(4, eps=-1.0)
-    with pytest.raises(InputError, match="must be a torch"):
-        one_unit_per_point_(nn.ReLU(), batch)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"shape \(\.\.\., 4\)"):
         BatchStandardize(4)(batch)
     with pytest.raises(InputError, match="at least 2 rows"):
         BatchStandardize(5)(batch[:1])
-
-
-def test_one_unit_per_point_represents_the_points_by_the_identity() -> None:
-    x = torch.randn(40, 10, dtype=torch.float64, generator=_seeded())
-    x = nn.functional.normalize(x - x.mean(dim=0))
-    for fraction in (1.0, 0.5):
-        layer = nn.Linear(10, 40).double()
-        one_unit_per_point_(layer, x, center=False, fraction=fraction)
-        assert torch.allclose(torch.relu(layer(x)), torch.eye(40, dtype=torch.float64), atol=1e-12)
-
-
-def test_one_unit_per_point_refuses_hidden_points() -> None:
-    with pytest.raises(InputError, match="point 1 is not"):
-        one_unit_per_point_(nn.Linear(2, 3), torch.tensor([[2.0, 0.1], [1.0, 0.0], [-3.0, 1.0]]))
-    with pytest.raises(InputError, match="must have a bias"):
-        one_unit_per_point_(nn.Linear(2, 3, bias=False), torch.zeros(3, 2))
-    with pytest.raises(InputError, match=r"\(3, 2\), got \(4, 2\)"):
-        one_unit_per_point_(nn.Linear(2, 3), torch.zeros(4, 2))
 
 
 def _seeded() -> torch.Generator:

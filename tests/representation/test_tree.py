@@ -53,16 +53,6 @@ def test_a_hundred_thousand_layers_of_a_hundred_points_stay_finite() -> None:
     assert tree.log_scale < -500
 
 
-def test_lemma_7_transformations_split_a_row() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        x = rng.standard_normal(rng.integers(2, 12)).round(1)
-        p, q = tree_rows(x, 1)
-        assert np.allclose(p - q, x - x.mean(), atol=1e-14)
-        assert not (p * q).any()
-        assert max(len(np.unique(p)), len(np.unique(q))) <= len(np.unique(x))
-
-
 def test_theorem_10_three_clusters_from_the_bounded_depth_on() -> None:
     rng = np.random.default_rng(0)
     for n in (4, 5, 10, 20):
@@ -124,47 +114,3 @@ def test_bad_batches_are_named() -> None:
             tree_representation([0.0, scale, 3 * scale], 1)
     with pytest.raises(InputError, match=r"shape \(n,\)"):
         three_cluster_depth_bound(np.eye(2))
-
-
-def squared_lengths(x: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Squared lengths of the points after `depth` layers, and the sum of squares of each gap, written apart.
-
-    A row is `clip(x, l, h) - l` or `h - clip(x, l, h)` of an interval; whichever it is, recentering and ReLU make of it
-    the second kind of (l, mu) and the first kind of (mu, h), mu the mean of clip(x, l, h). Intervals that hold no point
-    are summed by gap: with m points below, a length d becomes (n - m)/n d below mu and m/n d above it.
-    """
-    n = len(x)
-    rising, falling = np.zeros(n + 1), np.zeros(n + 1)  # sums of d^2, by the number m of points below the interval
-    held = [(x[0], x[-1], True)]
-    for layer in range(depth):
-        below = np.arange(n + 1) / n
-        total = rising + falling
-        rising, falling = total * below**2, total * (1 - below) ** 2
-        children = []
-        for low, high, _ in held:
-            mu = np.clip(x, low, high).mean()
-            children += [(low, mu, False), (mu, high, True)]
-        held = []
-        for low, high, rises in children:
-            if ((x > low) & (x < high)).any():
-                held.append((low, high, rises))
-            else:
-                (rising if rises else falling)[int((x <= low).sum())] += (high - low) ** 2
-        assert len(held) <= n or layer < 3
-    squares = np.array([rising[: i + 1].sum() + falling[i + 1 :].sum() for i in range(n)])
-    for low, high, rises in held:
-        squares += (np.clip(x, low, high) - low if rises else high - np.clip(x, low, high)) ** 2
-    return squares, rising + falling
-
-
-@pytest.mark.parametrize("n", [4, 5, 9])
-def test_lengths_and_the_sharp_ratio_of_theorem_11_agree_with_a_recursion_written_apart(n: int) -> None:
-    x = np.sort(np.random.default_rng(n).standard_normal(n))
-    for depth in (1, 2, 7, 40):
-        squares, _ = squared_lengths(x, depth)
-        norms = tree_representation(x, depth).norms()
-        np.testing.assert_allclose(norms / norms.max(), np.sqrt(squares / squares.max()), rtol=1e-9, atol=1e-12)
-    squares, gaps = squared_lengths(x, 30 * n)
-    q = min(gaps[1] / gaps[n - 1], gaps[n - 1] / gaps[1])
-    norms = tree_representation(x, 30 * n).norms()
-    assert norms[1:-1].max() / norms.max() == pytest.approx(np.sqrt((1 + q) / ((n - 1) ** 2 + q)), rel=1e-9)

@@ -277,22 +277,3 @@ def test_validity_is_the_share_of_the_change_that_the_map_gets_wrong(radius):
     gate = silu(start) / start
     either = [abs(silu(x) - gate * x) / abs(silu(x) - silu(start)) for x in (start + radius, start - radius)]
     assert min(abs(found - error) for error in either) < 1e-12
-
-
-def test_validity_is_told_as_a_table_with_a_row_per_map():
-    net = nn.Sequential(nn.Linear(2, 3), nn.GELU(), nn.Linear(3, 2)).double()
-    found = ss.local_map(net, torch.ones(1, 2).double()).validity([0.1, 1.0], directions=1)
-    head, first, *_, said = found.summary().splitlines()
-    assert head.split("  ")[-2:] == ["error at 0.1", "error at 1"]
-    assert first.split()[-2:] == [f"{error:.2%}" for error in found.error[0]]
-    assert said.endswith("An estimate.")
-
-
-def test_validity_draws_a_curve_per_map():
-    from matplotlib import pyplot
-
-    at = ss.local_map(nn.Sequential(nn.Linear(2, 3), nn.SiLU()), torch.ones(1, 2))
-    ax = at.validity([0.1, 1.0], directions=1).plot()
-    assert [line.get_label() for line in ax.get_lines()] == ["whole network", "0", "1"]
-    assert ax.get_xlabel() == "distance from the point"
-    pyplot.close("all")

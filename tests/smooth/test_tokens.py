@@ -49,13 +49,6 @@ def test_attention_with_its_weights_read_is_the_fused_one(kind):
     assert torch.allclose(squares, weights.square().sum(-1), atol=1e-6)
 
 
-def test_gates_that_are_no_linear_layers_are_named():
-    with pytest.raises(InputError, match=r"gates must name linear layers, got h.0.mlp.act \(NewGELU\)"):
-        ss.token_geometry(
-            model_of(GPT2Block), torch.zeros(1, 3, dtype=torch.long), gates=["h.0.mlp.c_fc", "h.0.mlp.act"]
-        )
-
-
 @pytest.fixture(scope="module")
 def ids() -> torch.Tensor:
     return torch.randint(0, 20, (3, 9), generator=torch.Generator().manual_seed(0))
@@ -272,14 +265,6 @@ def test_a_monitor_records_the_tokens(ids):
         monitor.plot(["tokens/near"])
 
 
-@pytest.mark.parametrize("wrong", [torch.ones(3), "much", None, {"a": [1.0]}])
-def test_a_metric_that_gives_no_numbers_is_named(wrong):
-    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
-    monitor = ss.ComplexityMonitor(net, torch.randn(4, 2), metrics={"mine": lambda m: wrong}, budget=None)
-    with pytest.raises(InputError, match=r"numbers by name, and 'mine' gave"):
-        monitor.step(0)
-
-
 def test_the_heat_map_is_labelled(ids):
     from matplotlib import pyplot
 
@@ -300,10 +285,7 @@ def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
         "def build():\n    torch.manual_seed(0)\n    return LanguageModel(GPT2Block, vocabulary=256)\n"
         "def encode(text):\n    return [ord(c) % 256 for c in text]\n"
         "def words(text):\n    return text.split()\n"
-        "def far(text):\n    return [999]\n"
         "def small():\n    return LanguageModel(GPT2Block, vocabulary=128)\n"
-        "def short():\n    model = build()\n    model.config = Config()\n    return model\n"
-        "class Config:\n    vocab_size, max_position_embeddings = 256, 8\n"
     )
     (tmp_path / "noise.txt").write_bytes(b"\xff\xfe\xb3")
     (tmp_path / "text.txt").write_text("To be, or not to be")
@@ -331,17 +313,12 @@ def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
         (["--encode", "gpt_for_tests:words"], "whole numbers, one per token, got ['To', 'be,'"),
         (["--plot", "t.txt"], ".png"),
         (["--out", "t.txt"], ".npz"),
-        (["--limit", "-3"], "--limit must be a whole number >= 1, got -3"),
+        (["--limit", "-3"], "-3 is not in the range x>=1"),
         (["--text", "noise.txt"], "noise.txt must be UTF-8"),
         (
             ["tokens", "gpt_for_tests:small", "--text", "umlaut.txt"],
-            "MODEL does not run on 7 token ids of 71 to 195 at once (IndexError: index out of range in self): --window",
+            "IndexError: index out of range in self (token ids are 71 to 195: --encode",
         ),
-        (
-            ["tokens", "gpt_for_tests:short", "--text", "text.txt"],
-            "at most 8 tokens at once, and there are 19: give --window 8",
-        ),
-        (["tokens", "gpt_for_tests:short", "--text", "text.txt", "--encode", "gpt_for_tests:far"], "0 to 255"),
     ):
         failed = CliRunner().invoke(main, wrong if wrong[0] == "tokens" else [*call, *wrong])
         assert failed.exit_code == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,22 +35,15 @@ def told(**options: Any) -> ss.ComplexityMonitor:
 
 def test_a_function_gets_every_number_with_its_step() -> None:
     seen: list[tuple[dict[str, float], int]] = []
-    watch = told(logger=lambda numbers, step: seen.append((dict(numbers), step)))
-    assert [step for _, step in seen] == [0, 2, 4]
+    other: list[int] = []
+    watch = told(logger=[lambda numbers, step: seen.append((dict(numbers), step)), None, lambda _, s: other.append(s)])
+    assert [step for _, step in seen] == other == [0, 2, 4]
     for record, (numbers, _) in zip(watch.records, seen, strict=True):
         assert numbers["complexity/train"] == record["train"]
         assert numbers == watch.numbers(record)
         assert len(numbers) == sum(isinstance(value, float) for value in record.values())
         assert all(name.count("/") == 1 for name in numbers)
         assert all(isinstance(value, float) for value in numbers.values())
-
-
-def test_several_loggers_get_the_same() -> None:
-    one: list[Any] = []
-    other: list[Any] = []
-    told(logger=[lambda *said: one.append(said), None, lambda *said: other.append(said)])
-    assert len(one) == 3
-    assert one == other
 
 
 def test_loggers_of_lightning_are_called_as_lightning_calls_them() -> None:
@@ -121,8 +113,13 @@ def test_the_log_of_a_hugging_face_trainer_gets_them() -> None:
     callback.on_train_begin(None, state, None)
     for state.global_step in range(1, 5):
         callback.on_step_end(None, state, None)
-    assert trainer.seen == [watch.numbers(record) for record in watch.records]
+    state.is_world_process_zero = False
+    callback.on_train_end(None, state, None)  # on the main process alone
     assert len(trainer.seen) == 3
+    state.global_step, state.is_world_process_zero = 5, True
+    callback.on_train_end(None, state, None)
+    assert [record["step"] for record in watch.records] == [0, 2, 4, 5]
+    assert trainer.seen == [watch.numbers(record) for record in watch.records]
 
 
 def test_the_state_that_training_ends_in_is_measured_and_logged() -> None:
@@ -142,31 +139,6 @@ def test_the_state_that_training_ends_in_is_measured_and_logged() -> None:
     last = put_off.finish()
     assert last is not None, "the budget does not hold for the last state"
     assert last["step"] == 29
-
-
-def test_trainers_have_the_last_state_measured() -> None:
-    pytest.importorskip("transformers", reason="the transformers extra is not installed")
-
-    class State:
-        is_world_process_zero, global_step = True, 3
-
-    watch = monitor()
-    callback = trainer_callback(watch)
-    callback.on_train_begin(None, State(), None)
-    State.global_step = 4
-    State.is_world_process_zero = False
-    callback.on_train_end(None, State(), None)
-    assert [record["step"] for record in watch.records] == []  # due at 4, on the main process alone
-    State.is_world_process_zero = True
-    callback.on_train_end(None, State(), None)
-    assert [record["step"] for record in watch.records] == [4]
-
-
-def test_csv_is_written_beside_whatever_logger(tmp_path: Path) -> None:
-    watch = told(out=tmp_path)
-    with (tmp_path / "complexity.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["train"]) for row in rows] == [record["train"] for record in watch.records]
 
 
 def test_a_monitor_draws_its_records() -> None:

@@ -1,6 +1,5 @@
 """Local complexity: how many folds pass near the data, and how that changes while a network learns."""
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .local_complexity import local_complexity
 from .monitor import ComplexityMonitor
 from .neighborhoods import data_spacing
@@ -15,5 +14,3 @@ __all__ = [
     "robustness",
     "timeline",
 ]
-
-_answer_misspellings(__name__)

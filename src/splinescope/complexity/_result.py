@@ -1,4 +1,4 @@
-"""`LocalComplexity`: counts of folds about points, and what they say about tiles."""
+"""`LocalComplexity`: counts of folds about points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from ..network.program import site_names
 from ..support.display import Certainty, Result, table
-from ..support.threads import ALONE
 
 if TYPE_CHECKING:
     from ..network.program import Site
@@ -24,7 +23,7 @@ _WHAT = {
     "where earlier folds meet the neighborhood or a fold passes between the vertices",
     "distance": "units with |z| / ||grad z|| <= r: the linearized distance to the fold; exact where no earlier "
     "fold meets the ball and the network is affine up to there, an estimate otherwise",
-    "exact": "units with a wall inside the region of the 2-D slice, and tiles that meet it, from the exact tiling",
+    "exact": "units with a wall inside the disc of the 2-D slice, and tiles that meet it, from the exact tiling",
 }
 
 
@@ -39,8 +38,6 @@ class LocalComplexity(Result):
         sites: The S sites, in execution order (a site of a watched module has its place in that order as depth).
         method: "frame", "distance" or "exact".
         radius: Size r of the neighborhood.
-        dimension: Dimension of the neighborhood: P directions (frame), D (distance), 2 (exact).
-        input_size: D. Frame counts with different D, P or r are not comparable (see `frame_reach`).
         region: The neighborhood, in words.
         affine: Per site, whether the network up to there is affine as long as no fold is crossed: not so behind layer
             norm, attention, products or smooth activations.
@@ -52,8 +49,6 @@ class LocalComplexity(Result):
     sites: tuple[Site, ...]
     method: Method
     radius: float
-    dimension: int
-    input_size: int
     region: str
     affine: tuple[bool, ...]
 
@@ -107,29 +102,3 @@ class LocalComplexity(Result):
         if self.method == "exact":
             return torch.ones_like(self.counts, dtype=torch.bool)
         return (self.counts.cumsum(1) - self.counts == 0) & torch.tensor(self.affine)
-
-    @cached_property
-    def log2_tile_bound(self) -> Tensor:
-        """`[N]` log2 of Zaslavsky's bound on the number of tiles; a bound where `bound_holds`."""
-        with ALONE:
-            from ..tiling.measures.region_counts import zaslavsky  # the tiling loads numba: not for a count
-
-        folds, place = self.total.unique(return_inverse=True)
-        bounds = [math.log2(zaslavsky(n, max(1, min(n, self.dimension)))) for n in folds.tolist()]
-        return torch.tensor(bounds, dtype=torch.float64)[place]
-
-    @property
-    def tile_bound(self) -> Tensor:
-        """`[N]` Zaslavsky's bound sum_{j <= d} C(folds, j) on the tiles in a d-dimensional neighborhood (float64;
-        inf beyond its range); a bound where `bound_holds`."""
-        return torch.exp2(self.log2_tile_bound)
-
-    @cached_property
-    def bound_holds(self) -> Tensor:
-        """`[N]` bool: True where it is certain that no fold bends inside the neighborhood, as the bound requires.
-
-        A fold bends only where it meets one of an earlier site: the sawtooth of depth 3 makes 8 tiles with 3 folds.
-        """
-        if self.method == "exact":
-            return (self.counts > 0).sum(1) <= 1
-        return (self.counts[:, :-1] == 0).all(1) & all(self.affine)

@@ -1,7 +1,6 @@
 """Two attacks: projected gradient descent, and a random search that needs no gradient.
 
-Small on purpose. Of the libraries at hand, torchattacks pins old releases of `requests` and `urllib3`, foolbox asks for
-GitPython, and neither gives a margin-maximizing PGD on any shape of input beside a gradient-free attack.
+Small on purpose: torchattacks and foolbox pin old packages, and have no margin-maximizing PGD on any shape of input.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 Norm = Literal["linf", "l2"]
-Loss = Literal["margin", "dlr", "cross_entropy"]
 Scores = Callable[[Tensor], Tensor]
 """Inputs `[n, *shape]` to class scores `[n, C]`, C >= 2."""
 
@@ -24,16 +21,6 @@ def margins(scores: Tensor, labels: Tensor) -> Tensor:
     right = scores.gather(1, labels[:, None])[:, 0]
     others = scores.scatter(1, labels[:, None], -torch.inf)
     return right - others.amax(1)
-
-
-def attack_loss(scores: Tensor, labels: Tensor, loss: Loss) -> Tensor:
-    """`[n]`, to be made large. DLR is the margin over the gap of the 1st and 3rd score: it has no scale to saturate."""
-    if loss == "cross_entropy":
-        return F.cross_entropy(scores, labels, reduction="none")
-    if loss == "margin" or scores.shape[1] < 3:
-        return -margins(scores, labels)
-    ranked = scores.sort(1, descending=True).values
-    return -margins(scores, labels) / (ranked[:, 0] - ranked[:, 2]).clamp_min(1e-12)
 
 
 def project(delta: Tensor, epsilon: float, norm: Norm) -> Tensor:
@@ -55,7 +42,7 @@ def random_start(x: Tensor, epsilon: float, norm: Norm, generator: torch.Generat
 
 
 def pgd(
-    scores: Scores, x: Tensor, labels: Tensor, epsilon: float, *, norm: Norm, steps: int, restarts: int, loss: Loss,
+    scores: Scores, x: Tensor, labels: Tensor, epsilon: float, *, norm: Norm, steps: int, restarts: int,
     bounds: tuple[float, float] | None, generator: torch.Generator, to_the_end: bool = False,
 ) -> Tensor:  # fmt: skip
     """Adversarial points `[n, *shape]`: per point the one of lowest margin met (the point itself included).
@@ -76,7 +63,7 @@ def pgd(
             if step == steps or (not to_the_end and bool((lowest < 0).all())):
                 break
             with torch.enable_grad():
-                (gradient,) = torch.autograd.grad(attack_loss(values, labels, loss).sum(), moved)
+                (gradient,) = torch.autograd.grad(-margins(values, labels).sum(), moved)
             uphill = gradient.sign() if norm == "linf" else _to_sphere(gradient, 1.0)
             delta = project((moved - x).detach() + 2.5 * epsilon / steps * uphill, epsilon, norm)
     return best

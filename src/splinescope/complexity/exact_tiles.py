@@ -1,8 +1,6 @@
-"""Local complexity, exactly: the tiles and folds in a disc or square of a 2-D slice, from the tiling."""
+"""Local complexity, exactly: the tiles and folds in a disc of a 2-D slice, from the tiling."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,11 +11,9 @@ from ..network.program import units_of_cuts
 from ..support.progress import Share
 from ..tiling import Slice, Tiling, tessellate
 
-Region = Literal["disc", "square"]
-
 
 def exact_counts(
-    model: nn.Module | SplineNetwork, x: Tensor, directions: Tensor, radius: float, region: Region, share: Share
+    model: nn.Module | SplineNetwork, x: Tensor, directions: Tensor, radius: float, share: Share
 ) -> tuple[Tensor, Tensor, Tensor, SplineNetwork]:
     """`[N, S]` folds, `[N, S]` neurons and `[N]` tiles about each point, and the network that was traced."""
     network = (
@@ -28,27 +24,23 @@ def exact_counts(
     for i, point in enumerate(x):
         share(i / len(x))
         tiling = tessellate(network, Slice.box(point, directions, radius), progress=False)
-        folds, bending, tiles[i] = folds_and_tiles_within(tiling, None if region == "square" else radius)
+        folds, bending, tiles[i] = folds_and_tiles_within(tiling, radius)
         counts[i], neurons[i] = torch.from_numpy(folds), torch.from_numpy(bending)
     return counts, neurons, tiles, network
 
 
-def folds_and_tiles_within(tiling: Tiling, radius: float | None) -> tuple[np.ndarray, np.ndarray, int]:
-    """Folds and neurons per site, `[S]` each, and tiles that meet the open disc of this radius about 0 (None: all).
+def folds_and_tiles_within(tiling: Tiling, radius: float) -> tuple[np.ndarray, np.ndarray, int]:
+    """Folds and neurons per site, `[S]` each, and tiles that meet the open disc of this radius about 0.
 
     A wall that only touches the circle does not count, nor do the domain's sides. Where several folds coincide, the
     tiling names the first of them, and one is counted.
     """
     walls = tiling.walls
-    meets = walls.cuts >= 0
-    tiles = tiling.count
-    if radius is not None:
-        meets &= _distance_to_origin(tiling.vertices[walls.ends]) < radius
-        tiles = len(tiling.tiles_near(np.zeros(2), radius))
+    meets = (walls.cuts >= 0) & (_distance_to_origin(tiling.vertices[walls.ends]) < radius)
     met = np.unique(np.stack(units_of_cuts(tiling.sites, walls.cuts[meets])), axis=1)
     bending = np.unique(np.stack([met[0], _neurons(tiling, *met)]), axis=1)
     folds, neurons = (np.bincount(found[0], minlength=len(tiling.sites)) for found in (met, bending))
-    return folds, neurons, int(tiles)
+    return folds, neurons, len(tiling.tiles_near(np.zeros(2), radius))
 
 
 def _neurons(tiling: Tiling, sites: np.ndarray, units: np.ndarray) -> np.ndarray:

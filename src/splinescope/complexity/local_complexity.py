@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import numbers
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +18,6 @@ from ..support.errors import InputError
 from ..support.evaluating import evaluating
 from ..support.progress import Progress, check_progress, sharing
 from ..support.threads import ALONE
-from ..support.worker_processes import by_rows
 from ._result import LocalComplexity, Method
 from .humayun2024_frame import frame_counts
 from .linear_distance import distance_counts
@@ -38,11 +35,9 @@ def local_complexity(
     radius: Radius = "auto",
     method: Method = "frame",
     directions: int | Any | None = None,
-    region: str = "disc",
     forward: Forward | None = None,
     generator: torch.Generator | None = None,
     chunk_bytes: int | None = None,
-    workers: int | None = None,
     progress: Progress | bool | None = None,
 ) -> LocalComplexity:
     """Count, for each point and site, the folds that pass through a neighborhood of the point.
@@ -50,45 +45,39 @@ def local_complexity(
     Three methods:
 
     - "frame": P random orthonormal directions, shared by all points. A unit counts if its sign is not constant over
-      the 2P vertices `x +- r v_p`. Never counts a fold that is not there; exact for the first site on the
-      cross-polytope those vertices span (if what comes before it is affine), an undercount deeper where earlier folds
-      bend. It reaches only `r * frame_reach(D, P)` along a fold's normal (0.0805 r for D = 784, P = 25): values with
-      different D, P or r are not comparable; `calibrated_radius` gives the radius that reaches a stated distance.
-    - "distance": a unit counts if `|z| / ||grad_x z|| <= r`, the linearized distance to its fold; the ball of radius r,
-      independent of P and D. Exact for the first site (if what comes before it is affine), an estimate deeper.
-    - "exact": tiles and folds in a disc or square about the point in a 2-D plane, from the exact tiling
+      the 2P vertices `x +- r v_p`. Never counts a fold that is not there; exact for the first site on the hull of
+      those vertices, an undercount deeper where earlier folds bend. It reaches only `r * frame_reach(D, P)` along a
+      fold's normal (0.0805 r for D = 784, P = 25), so values with different D, P or r are not comparable.
+    - "distance": a unit counts if `|z| / ||grad_x z|| <= r`, the linearized distance to its fold. Exact for the first
+      site, an estimate deeper.
+    - "exact": tiles and folds in a disc about the point in a 2-D plane, from the exact tiling
       (piecewise-affine networks only).
 
     "frame" and "distance" take any torch module: every activation that runs in its forward pass is a site, and smooth
-    ones (GELU, SiLU, sigmoid, tanh) count by the sign of their gate. The model runs in its own dtype, on its own
-    device and under the caller's autocast; modes, hooks and random states are left as found. Layers that act
-    differently in training (batch norm, dropout) are refused there, as by `tessellate`: call `model.eval()`, or use
+    ones (GELU, SiLU, sigmoid, tanh) count by the sign of their gate. The model runs in its own dtype and on its own
+    device, and is left as found. Batch norm and dropout in training mode are refused: call `model.eval()`, or use
     `ComplexityMonitor` inside a training loop.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
         x: `[N, *input shape]` points.
-        radius: r, the size of the neighborhood (half the side of a square). "auto" is half the median distance of a
+        radius: r, the size of the neighborhood. "auto" is half the median distance of a
             point of `x` to its nearest other point (`data_spacing`); the result tells it.
         method: "frame", "distance" or "exact".
         directions: For "frame", the number P (25, or D if that is less) or `[P, *input shape]` orthonormal directions;
             for "exact", `[2, *input shape]` that span the plane, two random ones if None.
-        region: For "exact": "disc" or "square".
         forward: How to call the model on a batch, `(model, x) -> anything`, e.g.
             `lambda m, x: m(inputs_embeds=x)`; `model(x)` if None.
         generator: Source of random directions. None: a fresh one with seed 0, so that calls are comparable and the
             global random state is untouched.
         chunk_bytes: Bound on the values of one block at the widest site (4 MB on a CPU, which stays in its cache,
             256 MB elsewhere); the memory used is a few times that.
-        workers: Share the points between so many processes (by joblib, which may send them to a cluster).
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
-        Counts `[N, S]`, with the bound they give on tiles and what they are.
+        Counts `[N, S]`, and what they are.
 
-    Cost: "frame" 2P forward passes per point, at most 1.3 times their time; "distance" about 2D, in convolutional
-    networks as many as the inputs in the largest window of a unit, and one for each unit that sees them all; "exact" a
-    tiling per point.
+    Cost: "frame" 2P forward passes per point, at most 1.3 times their time; "distance" about 2D; "exact" a tiling.
 
     Example:
         >>> import torch, splinescope as ss
@@ -101,7 +90,6 @@ def local_complexity(
     """
     check_choice(method, "method", ("frame", "distance", "exact"))
     check_progress(progress)
-    check_choice(region, "region", ("disc", "square"))
     if chunk_bytes is not None:
         chunk_bytes = check_whole(chunk_bytes, "chunk_bytes")
     points = _as_points(x)
@@ -113,14 +101,6 @@ def local_complexity(
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
     if method == "distance" and directions is not None:
         raise InputError("directions belong to the methods 'frame' and 'exact'; 'distance' has none.")
-    if workers is not None:
-        if directions is None and method != "distance":
-            directions = 2 if method == "exact" else min(size, _DIRECTIONS)
-        drawn = None if method == "distance" else _as_frame(directions, shape, generator)  # the same for all
-        return _by_workers(
-            model, points, workers, radius=radius, method=method, directions=drawn, region=region, forward=forward,
-            chunk_bytes=chunk_bytes,
-        )  # fmt: skip
     if method == "exact":
         with ALONE:
             from .exact_tiles import exact_counts
@@ -132,10 +112,10 @@ def local_complexity(
             raise InputError(f"directions of method 'exact' must be the 2 that span the plane, got {len(plane)}.")
         mode = evaluating(model) if isinstance(model, nn.Module) else contextlib.nullcontext()
         with mode, sharing(progress, "local complexity") as share:
-            counts, neurons, tiles, network = exact_counts(model, points, plane, radius, region, share)  # type: ignore[arg-type]
-        where = f"{region} of {'radius' if region == 'disc' else 'half side'} {radius:g}"
+            counts, neurons, tiles, network = exact_counts(model, points, plane, radius, share)
         exact = (True,) * counts.shape[1]
-        return LocalComplexity(counts, neurons, tiles, network.sites, method, radius, 2, size, where, exact)
+        where = f"disc of radius {radius:g}"
+        return LocalComplexity(counts, neurons, tiles, network.sites, method, radius, where, exact)
     frame = None
     if method == "frame":
         frame = _as_frame(min(size, _DIRECTIONS) if directions is None else directions, shape, generator)
@@ -144,21 +124,11 @@ def local_complexity(
         block = chunk_bytes or _BLOCK_BYTES.get(net.device.type, _BLOCK_BYTES_ELSEWHERE)
         if frame is not None:
             found = frame_counts(net, points, frame, radius, block, share)
-            dimension, where = len(frame), f"frame of {len(frame)} directions, r = {radius:g}"
+            where = f"frame of {len(frame)} directions, r = {radius:g}"
         else:
             found = distance_counts(net, points, radius, block, share)
-            dimension, where = size, f"ball of radius {radius:g}"
-        return LocalComplexity(*found, None, net.sites, method, radius, dimension, size, where, net.affine)
-
-
-def _by_workers(model: Any, points: Tensor, workers: int, **options: Any) -> LocalComplexity:
-    if not isinstance(model, nn.Module):
-        raise InputError("workers need the module itself, not a network that was read from it.")
-    one = partial(local_complexity, model, progress=False, **options)
-    parts = by_rows(one, [points], workers=workers, what="points")
-    tiles = None if parts[0].tiles is None else torch.cat([part.tiles for part in parts if part.tiles is not None])
-    counts, neurons = (torch.cat([getattr(part, name) for part in parts]) for name in ("counts", "neurons"))
-    return replace(parts[0], counts=counts, neurons=neurons, tiles=tiles)
+            where = f"ball of radius {radius:g}"
+        return LocalComplexity(*found, None, net.sites, method, radius, where, net.affine)
 
 
 def _as_points(x: Any) -> Tensor:

@@ -38,27 +38,21 @@ class ComplexityMonitor(TrainingMonitor):
             `splinescope.train.At([...])`.
         metrics: More numbers by name: functions of the model, called in eval mode without gradients, that give a
             number, several by name, or a result with `means()`, e.g. `{"tokens": lambda m: token_geometry(m, ids)}`.
-        out: Folder for `complexity.jsonl`, `complexity.csv` and snapshots. If it holds records of an interrupted run
-            with the same settings, they are continued; after a run was set back to a checkpoint, records at or beyond
-            the first step seen now are measured again. A run that starts over is refused (see `overwrite`).
+        out: Folder for `complexity.jsonl` and snapshots. Records of an interrupted run with the same
+            settings are continued: those at or beyond the first step seen now are measured again.
         logger: Where the numbers also go: a folder or `SummaryWriter` (TensorBoard), a Weights & Biases run, the
             `mlflow` module, a logger of Lightning, a function of (numbers, step), or several in a list.
         snapshots: Save the parameters in `out` at every measurement, for `timeline`.
-        budget: Largest share of the time that measuring may take in the long run, a tenth by default; None for no
-            limit, with records at the same steps on every machine. The first ten due measurements are always made (the
-            early phase cannot be seen later), on credit: then the monitor waits until they are paid back. One that
-            would exceed the budget is put off until it is affordable; its record says by how many steps it is `late`
-            and how many others fell due meanwhile (`skipped`). What the first one takes to load and compile is not
-            counted (`preparation`).
+        budget: Largest share of the time that measuring may take in the long run; None for no limit, with records at
+            the same steps on every machine. The first ten due measurements are always made, on credit. One that would
+            exceed the budget is put off; its record says by how many steps it is `late` and how many others fell due
+            meanwhile (`skipped`). Loading and compiling in the first one is not counted (`preparation`).
         forward: How to call the model, as for `local_complexity`.
-        statistics: For networks with batch norm: "data" measures with the mean and variance of the data, as in
-            training on all of it; "running" with the running averages, which lag behind the weights early in training
-            (a CNN under Adam read 39, 44, 62, 45, 43 folds at steps 0 to 20 with them, 58, 58, 50, 49, 49 without the
-            lag). "data" by default, if there are at least two points. Every record says which in `statistics`
-            ("none" without batch norm). Metrics are called on the model as it is.
+        statistics: Of batch norm: "data" measures with the mean and variance of the data, as in training on all of
+            it; "running" with the running averages, which lag behind the weights early in training. "data" by
+            default, if there are at least two points. Metrics are called on the model as it is.
         statistics_from: `[M, *input shape]` the data for "data"; the set "train" by default, or the first one.
-        overwrite: Replace records that a finished or interrupted run left in `out`, if this one starts at or before
-            their first step; refused otherwise.
+        overwrite: Replace records in `out`, if this run starts at or before their first step; refused otherwise.
 
     Example:
         >>> monitor = ComplexityMonitor(model, x, radius=0.05, out="run1")    # doctest: +SKIP

@@ -28,14 +28,10 @@ def random_frame(count: int, shape: tuple[int, ...], *, generator: torch.Generat
 
 
 def frame_reach(size: int, count: int) -> float:
-    """How far a frame of unit radius reaches along a random fold's normal, on average: `E max_p |cos(v_p, n)|`.
+    """How far a frame of unit radius reaches along a random fold's normal, on average: `E max_p |v_p . n|`.
 
-    A fold at distance h from a point with unit normal n is seen by the vertices `x +- r v_p` iff
-    `h <= r max_p |v_p . n|`. For n uniform on the sphere of R^D and P orthonormal directions
-
-        `E max_p |v_p . n| = E max_{p <= P} |g_p| / E ||g||`,   g ~ N(0, I_D),
-
-    since length and direction of a Gaussian are independent: 0.0805 for D = 784, P = 25. Exact (quadrature).
+    For n uniform on the sphere of R^D and P orthonormal directions this is `E max_{p <= P} |g_p| / E ||g||` with
+    g ~ N(0, I_D), since length and direction of a Gaussian are independent. Exact (quadrature).
     """
     if not 1 <= count <= size:
         raise InputError(f"count must be between 1 and the input size {size}, got {count}.")
@@ -63,8 +59,7 @@ Radius = float | Literal["auto"]
 def data_spacing(x: Any, *, most: int = 1000) -> float:
     """Median distance of a point to its nearest other point.
 
-    Exact for up to `most` points; of more, an estimate from that many, spread evenly over the set (their spacing is
-    a little larger than that of all). Repeated points are left out.
+    Exact for up to `most` points; of more, an estimate from that many. Repeated points are left out.
 
     Args:
         x: `[N, ...]` points.

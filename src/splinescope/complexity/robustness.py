@@ -21,7 +21,7 @@ from ..support.display import Result, table
 from ..support.errors import InputError
 from ..support.evaluating import evaluating
 from ..support.progress import Progress, check_progress, sharing
-from .attacks import Loss, Norm, Scores, attack_loss, margins, pgd, random_search, rows_at_once
+from .attacks import Norm, Scores, margins, pgd, random_search, rows_at_once
 
 _HIDDEN = 0.1
 """Share of points beyond which what the gradient attack missed is a sign of masking. Local maxima alone cost it up to
@@ -40,7 +40,7 @@ class Robustness(Result):
         search: `[E]` accuracy under the gradient-free random search.
         transfer: `[E]` accuracy under the points that break other models; None if no others were given.
         survived: `[E, N]` bool: points that all attacks left right.
-        zero_gradients: Share of rightly classified points at which the loss has no gradient at all.
+        zero_gradients: Share of rightly classified points at which the margin has no gradient at all.
         signs: Signs of gradient masking, in words; empty if there are none.
     """
 
@@ -100,7 +100,6 @@ def robustness(
     norm: Norm = "linf",
     steps: int = 20,
     restarts: int = 2,
-    loss: Loss = "margin",
     queries: int = 200,
     transfer_from: Sequence[nn.Module | SplineNetwork] = (),
     bounds: tuple[float, float] | None = None,
@@ -111,10 +110,9 @@ def robustness(
 ) -> Robustness:
     """Accuracy of a classifier under perturbations of given sizes.
 
-    Each point is attacked by projected gradient descent and by a random search that sees scores only. Where the
-    second breaks points that the first cannot, or the loss has no gradient, or accuracy does not fall although the
-    perturbation is as large as the data themselves, gradients are masked and the result says so: such curves (those in
-    which every epsilon merges with clean accuracy) are not robustness.
+    Each point is attacked by projected gradient descent on the margin and by a random search that sees scores only.
+    Where the second breaks points that the first cannot, or the margin has no gradient, or accuracy does not fall
+    although the perturbation is as large as the data themselves, gradients are masked and the result says so.
 
     Args:
         model: A torch module, or the result of `trace` or `load`. Gives scores `[N, C]`; the class is
@@ -125,12 +123,9 @@ def robustness(
         norm: "linf" or "l2".
         steps: Gradient steps of PGD.
         restarts: Starts of PGD, the first at the point itself, the others random.
-        loss: What PGD climbs: "margin", "dlr" (needs 3 classes, else the margin), or "cross_entropy", which vanishes
-            where scores are large.
         queries: Proposals of the random search per point.
-        transfer_from: Other models of the same inputs and classes, such as other checkpoints of the same run: points
-            that gradient descent finds against them are tried on this one. What they break and its own gradient does
-            not is the plainest sign of masking.
+        transfer_from: Other models of the same inputs and classes, such as other checkpoints: points that gradient
+            descent finds against them are tried on this one. Breaking more than its own gradient is a sign of masking.
         bounds: (low, high) of valid inputs.
         forward: How to call the model, `(model, x) -> scores`.
         generator: Source of random starts; a fresh one with seed 0 if None.
@@ -138,8 +133,7 @@ def robustness(
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
-        Accuracies, which points survive, and signs of masking. An estimate from above: only an exact distance (in 2-D,
-        `Tiling.margin`) is a certificate.
+        Accuracies, which points survive, and signs of masking. Upper bounds; `Tiling.margin` is exact in 2-D.
 
     Cost: `restarts * steps` passes forward and backward (again for each model of `transfer_from`) and `queries` forward
     per point and epsilon; points already broken at a smaller epsilon are not attacked again.
@@ -149,14 +143,12 @@ def robustness(
         >>> robustness(net, torch.rand(8, 2), torch.zeros(8, dtype=torch.long), epsilons=[0.1]).accuracy.shape
         torch.Size([1])
 
-    References: Madry et al. 2018 (PGD); Croce, Hein 2020 (DLR); Andriushchenko et al. 2020 (Square); Athalye, Carlini,
-    Wagner 2018 (masked gradients).
+    References: Madry et al. 2018 (PGD); Andriushchenko et al. 2020 (Square); Athalye, Carlini, Wagner 2018 (masking).
     """
     model = _module(model, "model")
     others = [_module(other, "transfer_from") for other in transfer_from]
     check_progress(progress)
     check_choice(norm, "norm", ("linf", "l2"))
-    check_choice(loss, "loss", ("margin", "dlr", "cross_entropy"))
     sizes = [check_positive(e, "epsilons") for e in np.atleast_1d(np.asarray(epsilons)).tolist()]
     steps, restarts, queries = (
         check_whole(value, name) for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"))
@@ -206,7 +198,7 @@ def robustness(
                 if name != "search":
                     for source in [scores] if name == "gradient" else sources:
                         moved = pgd(source, points[b], answers[b], epsilon, norm=norm, steps=steps,
-                                    restarts=restarts, loss=loss, bounds=bounds, generator=generator,
+                                    restarts=restarts, bounds=bounds, generator=generator,
                                     to_the_end=name == "transfer")  # fmt: skip
                         kept[b] &= margins(scores(moved), answers[b]) > 0
                 else:
@@ -215,7 +207,7 @@ def robustness(
                     kept[b] = margins(scores(moved), answers[b]) > 0
             by_gradient[place], by_search[place] = standing["gradient"], standing["search"]
             by_transfer[place] = standing["transfer"]
-        flat = _without_gradient(scores, points, answers, right, loss, batch_size)
+        flat = _without_gradient(scores, points, answers, right, batch_size)
     found = Robustness(
         norm, torch.tensor(sizes, dtype=torch.float64), right.cpu(),
         by_gradient.double().mean(1).cpu(), by_search.double().mean(1).cpu(),
@@ -245,7 +237,7 @@ def _signs(found: Robustness, missed: dict[str, Tensor], spread: float) -> tuple
             share, size = float(hidden[worst]), float(found.epsilons[worst])
             signs.append(f"{what} {share:.1%} of all points, which the gradient attack misses, at {size:g}")
     if found.zero_gradients > _HIDDEN:
-        signs.append(f"the loss has no gradient at {found.zero_gradients:.1%} of the rightly classified points")
+        signs.append(f"the margin has no gradient at {found.zero_gradients:.1%} of the rightly classified points")
     largest = int(found.epsilons.argmax())
     if found.epsilons[largest] >= spread and float(found.gradient[largest]) > 0.5 * found.clean > 0:
         signs.append(
@@ -262,13 +254,13 @@ def _spread(points: Tensor, norm: Norm) -> float:
     return float(lengths.median())
 
 
-def _without_gradient(scores: Scores, points: Tensor, labels: Tensor, right: Tensor, loss: Loss, batch: int) -> float:
-    """Share of rightly classified points where the attack's loss has gradient exactly zero."""
+def _without_gradient(scores: Scores, points: Tensor, labels: Tensor, right: Tensor, batch: int) -> float:
+    """Share of rightly classified points where the margin has gradient exactly zero."""
     flat = total = 0
     for b in torch.nonzero(right)[:, 0].split(batch):
         with torch.enable_grad():
             moved = points[b].requires_grad_(True)
-            (gradient,) = torch.autograd.grad(attack_loss(scores(moved), labels[b], loss).sum(), moved)
+            (gradient,) = torch.autograd.grad(-margins(scores(moved), labels[b]).sum(), moved)
         flat += int((gradient.flatten(1) == 0).all(1).sum())
         total += len(b)
     return flat / total if total else 0.0

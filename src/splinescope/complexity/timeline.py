@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -49,11 +49,10 @@ class Timeline(Result):
     Attributes:
         steps: `[T]` training steps.
         tilings: The exact tiling of the same slice at each step; the network is not attached (its parameters move on).
-        measures: Name -> `[T]` float64. "tiles"; "boundary_length"; "tiles_near_data", "tiles_near_boundary" and
-            "tiles_near_random" (mean number of tiles that meet a disc of radius `near` about the slice's anchors, about
-            points of the decision boundary, about random points of the slice; NaN where there are none);
-            "slope_at_data" (mean spectral norm of the input-output Jacobian at the anchors); "complexity/NAME" (mean
-            local complexity of each set of points); "accuracy/NAME" (of each set that has classes).
+        measures: Name -> `[T]` float64. "tiles"; "boundary_length"; "tiles_near_data", "..._boundary", "..._random"
+            (mean number of tiles that meet a disc of radius `near` about the slice's anchors, points of the decision
+            boundary, random points of the slice; NaN where there are none); "slope_at_data" (mean spectral norm of the
+            Jacobian at the anchors); "complexity/NAME" (mean local complexity of each set); "accuracy/NAME".
         radius: Of the local complexity.
         near: Of the discs, in slice coordinates.
         statistics: Of batch norm, at every step: "data", "running", or "none" for a network without it.
@@ -105,7 +104,6 @@ def timeline(
     y: Mapping[str, Any] | None = None,
     radius: Radius = "auto",
     near: float | None = None,
-    directions: int | Any | None = None,
     max_tiles: int | None = None,
     statistics: Statistics | None = None,
     progress: Progress | bool | None = None,
@@ -126,11 +124,8 @@ def timeline(
             first one).
         near: Radius of the discs in which tiles are counted, in slice coordinates; 5% of the side by default. The
             slice's edge cuts discs, which then hold fewer tiles: leave a margin about the data (`pad=`).
-        directions: As for `local_complexity`.
         max_tiles: Stop with `LimitReached` beyond this many tiles in one tiling.
-        statistics: For networks with batch norm: "data" gives every checkpoint the mean and variance of the set "train"
-            (or the first one), as in training on all of it; "running" its own running averages, which lag behind the
-            weights early in training. "data" by default, if that set has at least two points.
+        statistics: Of batch norm, as for `ComplexityMonitor`; the data are the set "train" (or the first one).
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
         workers: Share the checkpoints between so many processes (by joblib, which may send them to a cluster).
 
@@ -161,7 +156,7 @@ def timeline(
     held = choose(statistics, twin, len(data))
     steps = sorted(found)
     batch = data if held == "data" else None
-    one = _Moment(twin, view, sets, classes, radius, near, directions, max_tiles, batch)
+    one = _Moment(twin, view, sets, classes, radius, near, max_tiles, batch)
     moments: dict[int, tuple[Tiling, dict[str, float]]] = {}
     with telling(progress, "timeline") as tell:
         if workers is None:
@@ -189,7 +184,6 @@ class _Moment:
     classes: Mapping[str, Tensor]
     radius: float
     near: float
-    directions: int | Any | None
     max_tiles: int | None
     batch: Tensor | None
 
@@ -202,9 +196,7 @@ class _Moment:
         tiling = tessellate(self.model, self.view, max_tiles=self.max_tiles, progress=False)
         row = _measures(tiling, self.view, self.near)
         for name, inputs in self.sets.items():
-            counts = local_complexity(
-                self.model, inputs, radius=self.radius, directions=self.directions, progress=False
-            )
+            counts = local_complexity(self.model, inputs, radius=self.radius, progress=False)
             row[f"complexity/{name}"] = float(counts.total.double().mean())
         for name, right in self.classes.items():
             row[f"accuracy/{name}"] = _accuracy(self.model, self.sets[name], right)
@@ -273,16 +265,10 @@ def _checkpoint_files(folder: str | os.PathLike[str]) -> dict[int, Path]:
     files = sorted(file for file in path.iterdir() if file.suffix in ENDINGS)
     if not files:
         raise InputError(f"{path} holds no checkpoints: files ending in {', '.join(ENDINGS)} are read.")
-    steps = _unique(step_of(file) for file in files)
-    return dict(zip(steps, files, strict=True))
-
-
-def _unique(steps: Iterable[int]) -> list[int]:
-    numbers = list(steps)
-    twice = {n for n in numbers if numbers.count(n) > 1}
-    if twice:
+    steps = [step_of(file) for file in files]
+    if twice := {n for n in steps if steps.count(n) > 1}:
         raise InputError(f"each checkpoint must have a step of its own in its name; {min(twice)} came twice.")
-    return numbers
+    return dict(zip(steps, files, strict=True))
 
 
 def load_timeline(path: str | os.PathLike[str]) -> Timeline:

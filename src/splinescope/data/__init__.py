@@ -1,6 +1,5 @@
 """Sets to look at networks with: toys in the plane, scikit-learn's digits, Fashion-MNIST."""
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .digits import digits
 from .fashion import fashion_mnist
 from .toys import star, two_moons
@@ -11,5 +10,3 @@ __all__ = [
     "star",
     "two_moons",
 ]
-
-_answer_misspellings(__name__)

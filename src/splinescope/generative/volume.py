@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,7 +11,6 @@ from ..support.checks import check_whole
 from ..support.display import Certainty, Result
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, stepping
-from ..support.worker_processes import by_rows
 from .pushforward import Bound, LatentMap, latent_map
 
 _CHUNK_BYTES = 12 << 20  # Jacobians of the latents that go through together: they should stay in the cache
@@ -31,10 +28,9 @@ class Volumes(Result):
         log_pseudo: `[N]` the same over the non-zero singular values only (0 where all are zero).
         rank: `[N]` how many singular values are non-zero (numerical rank; see `log_volume`).
         singular_values: `[N, k]` descending; k = d, or `top_k`.
-        error: `[N]` of `log`: 0 where exact to rounding; a bound for the block method; one standard deviation for
-            a random projection.
+        error: `[N]` of `log`: 0 where exact to rounding; a bound for the block method.
         output: "after" the generator's final tanh, sigmoid or softmax, or "before" it.
-        certainty: "exact" to rounding; "bound" where `error` bounds it (the block method); "estimate" (a projection).
+        certainty: "exact" to rounding; "bound" where `error` bounds it (the block method).
 
     All are float64 (rank: int64), on the device of the latents.
     """
@@ -52,9 +48,8 @@ class Volumes(Result):
 
     @property
     def assurance(self) -> str:
-        how = {"bound": " Logs are off by at most {:.2g}.", "estimate": " Standard deviation of a log: {:.2g}."}
-        worst = float(self.error.max()) if len(self) else 0.0
-        return super().assurance + how.get(self.certainty, "").format(worst)
+        bound = f" Logs are off by at most {float(self.error.max()):.2g}." if self.certainty == "bound" else ""
+        return super().assurance + bound
 
 
 def log_volume(
@@ -62,13 +57,11 @@ def log_volume(
     z: Tensor,
     *,
     top_k: int | None = None,
-    projection: int | None = None,
     output: str = "after",
     tangents: Tensor | None = None,
     rtol: float | None = None,
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
-    workers: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Volumes:
     """Log of the volume factor `sqrt(det(A^T A)) = prod_i sigma_i(A)` of a generator at latents.
@@ -84,19 +77,13 @@ def log_volume(
         z: `[N, *latent shape]`; taken in the generator's dtype and to its device.
         top_k: Only the product of the k largest singular values. Large latents use a block Krylov method that stops
             at an error below 1e-9 in the logarithm, or when it has become exact.
-        projection: Keep this many (m >= d) random Gaussian combinations of the outputs. `log` is then unbiased with
-            a standard deviation, in `error`, that does not depend on the generator (the determinant of a Wishart
-            matrix): sqrt(d / 2m) for m far above d. Saves memory where the outputs are many; holds an m x D matrix,
-            one draw for all latents. Not with `top_k`.
         output: "after" the final tanh, sigmoid or softmax (what the generator returns), or "before" it.
         tangents: `[N, d, k]` directions to restrict A to, e.g. the tangent space of a sphere; all of latent space
             if None.
         rtol: A singular value counts as zero below rtol times the largest; default max(D, d) * eps of the
             generator's dtype.
         batch_size: Latents per batch; by memory if None.
-        generator: Source of the random projection and of the block method's start.
-        workers: Share the latents between so many processes (by joblib, which may send them to a cluster); not with
-            `projection` or `generator`.
+        generator: Source of the block method's start.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
@@ -117,50 +104,34 @@ def log_volume(
     "MaGNET" (2022).
     """
     check_progress(progress)
-    if workers is not None:
-        if projection is not None or generator is not None:
-            raise InputError("projection and generator draw once for all latents; leave them or workers out.")
-        options = {"top_k": top_k, "output": output, "rtol": rtol, "batch_size": batch_size, "progress": False}
-        return _by_workers(model, z, tangents, workers, options)
     mapping = latent_map(model, z, output=output)
     size = mapping.latent_size
     if tangents is not None and (tangents.dim() != 3 or tangents.shape[:2] != (len(z), size)):
         raise InputError(f"tangents must have shape ({len(z)}, {size}, k), got {tuple(tangents.shape)}.")
     directions = size if tangents is None else tangents.shape[2]
-    _check_sizes(directions, mapping.outputs, top_k, projection)
+    if top_k is not None:
+        check_whole(top_k, "top_k", most=directions)  # the latent size
     random = generator if generator is not None else torch.Generator().manual_seed(0)
-    sketch = None
-    if projection is not None:  # `[D, m]` with variance 1/m: projected Gram matrices are unbiased
-        drawn = torch.randn(mapping.outputs, projection, generator=random, dtype=torch.float64)
-        sketch = mapping.cast(drawn / projection**0.5)
-    work = _Work(mapping, directions, top_k, sketch, random, batch_size)
+    work = _Work(mapping, directions, top_k, random, batch_size)
     with torch.no_grad():
         values, errors = work.run(z, tangents, progress)
-    found = _summary(values.to(z.device), errors.to(z.device), mapping, projection, directions, rtol)
-    certainty: Certainty = "estimate" if projection is not None else "bound" if bool(found.error.any()) else "exact"
-    return replace(found, output=output, certainty=certainty)
-
-
-def _of_rows(model: Bound, options: dict[str, Any], z: Tensor, tangents: Any) -> Volumes:
-    return log_volume(model, z, tangents=tangents, **options)
-
-
-def _by_workers(model: Bound, z: Tensor, tangents: Tensor | None, workers: int, options: dict[str, Any]) -> Volumes:
-    parts = by_rows(partial(_of_rows, model, options), [z, tangents], workers=workers, what="latents")
-    names = ("log", "log_pseudo", "rank", "singular_values", "error")
-    joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
-    certainty: Certainty = "bound" if bool(joined["error"].any()) else "exact"
-    return replace(parts[0], **joined, certainty=certainty)  # type: ignore[arg-type]
+    values, errors = values.to(z.device), errors.to(z.device)
+    tolerance = rtol if rtol is not None else max(mapping.outputs, directions) * torch.finfo(mapping.dtype).eps
+    nonzero = values > tolerance * values.amax(1, keepdim=True) if values.shape[1] else values > 0
+    log_pseudo = torch.where(nonzero, values.log(), torch.zeros_like(values)).sum(1)
+    rank = nonzero.sum(1)
+    log = torch.where(rank == values.shape[1], log_pseudo, torch.full_like(log_pseudo, -torch.inf))
+    return Volumes(log, log_pseudo, rank, values, errors, output, "bound" if bool(errors.any()) else "exact")
 
 
 class _Work:
     """Singular values of a batch of latents, by the method that fits the sizes."""
 
     def __init__(
-        self, mapping: LatentMap, directions: int, top_k: int | None, sketch: Tensor | None,
-        generator: torch.Generator, batch_size: int | None,
+        self, mapping: LatentMap, directions: int, top_k: int | None, generator: torch.Generator,
+        batch_size: int | None,
     ) -> None:  # fmt: skip
-        self.mapping, self.top_k, self.sketch, self.rng = mapping, top_k, sketch, generator
+        self.mapping, self.top_k, self.rng = mapping, top_k, generator
         self.kept = directions if top_k is None else top_k
         per_latent = directions * mapping.outputs * (8 + torch.finfo(mapping.dtype).bits // 8)
         # a block costs three passes a vector, and a few blocks are needed
@@ -189,41 +160,10 @@ class _Work:
         if self.krylov:
             assert self.top_k is not None
             return krylov_top(mapping, z, basis, self.top_k, _TOLERANCE, self.rng)
-        if self.sketch is not None:
-            parts = [mapping.columns(z, part) @ self.sketch for part in basis.split(self.block)]
-            return singular_values_of(torch.cat(parts, 1)), exact
         if self.blocked:
             gram = gram_by_blocks(mapping, z, basis, self.block)
             return torch.linalg.eigvalsh(gram).clamp_min(0.0).sqrt().flip(-1), exact
         return singular_values_of(mapping.columns(z, basis)), exact
-
-
-def _summary(
-    values: Tensor, errors: Tensor, mapping: LatentMap, projection: int | None, directions: int, rtol: float | None
-) -> Volumes:
-    tolerance = rtol if rtol is not None else max(mapping.outputs, directions) * torch.finfo(mapping.dtype).eps
-    nonzero = values > tolerance * values.amax(1, keepdim=True) if values.shape[1] else values > 0
-    log_pseudo = torch.where(nonzero, values.log(), torch.zeros_like(values)).sum(1)
-    if projection is not None:
-        # log det of a Wishart matrix of m degrees of freedom: its mean and variance are known (Bartlett)
-        half = (projection - torch.arange(directions, dtype=torch.float64)) / 2
-        bias = 0.5 * float((torch.special.digamma(half) + torch.log(torch.tensor(2.0 / projection))).sum())
-        spread = 0.5 * float(torch.special.polygamma(1, half).sum()) ** 0.5
-        log_pseudo, errors = log_pseudo - bias, torch.full_like(errors, spread)
-    rank = nonzero.sum(1)
-    log = torch.where(rank == values.shape[1], log_pseudo, torch.full_like(log_pseudo, -torch.inf))
-    return Volumes(log, log_pseudo, rank, values, errors)
-
-
-def _check_sizes(directions: int, outputs: int, top_k: int | None, projection: int | None) -> None:
-    if top_k is not None:
-        check_whole(top_k, "top_k", most=directions)  # the latent size
-    if projection is not None and top_k is not None:
-        raise InputError("projection cannot be combined with top_k: its error is known for the whole volume only.")
-    if projection is not None and not directions <= projection:
-        raise InputError(f"projection must be at least the latent size {directions}, got {projection!r}.")
-    if projection is not None and outputs < directions:
-        raise InputError(f"projection needs at least as many outputs ({outputs}) as latent numbers ({directions}).")
 
 
 def singular_values_of(columns: Tensor) -> Tensor:

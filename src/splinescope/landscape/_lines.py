@@ -1,10 +1,7 @@
 """Lines of one layer's parameters, data point by data point: where each point's outputs bend, and their quadratics.
 
-The outputs at a data point are piecewise affine in t and bend only where one of that point's own units changes sign.
 All points go through the network together, as rows (t, point): at a fold, rows are added where a unit changes sign
-between two neighbors of one point, and every value of an added row is the weighted mean of its neighbors', since all
-values are affine between them. One pass finds all break points; a second, in forward mode at the middles of the
-intervals, the quadratics.
+between two neighbors of one point; its values are weighted means of its neighbors', since all are affine between them.
 """
 
 from __future__ import annotations

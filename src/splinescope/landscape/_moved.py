@@ -1,9 +1,7 @@
-"""A network as a function of where its parameters are: coordinates t in, outputs at fixed data points out.
+"""A network as a function of its parameters: coordinates t in, outputs at fixed data points out.
 
-Along `theta(t) = theta0 + sum_i t_i d_i`, with directions d_i that move the parameters of one layer only, the layer's
-output at a data point is affine in t, and all that follows is the network itself: the outputs at the data are a
-continuous piecewise-affine function of t. It is written down as a `Program` of t, so the tiling engine cuts the plane
-of t exactly as it cuts a slice of input space.
+Along `theta(t) = theta0 + sum_i t_i d_i`, with directions that move one layer only, the outputs at the data are
+piecewise affine in t: a `Program` of t, which the tiling engine cuts as it cuts a slice of input space.
 """
 
 from __future__ import annotations
@@ -31,14 +29,13 @@ class NotOneLayer(InputError):
 
 
 class ParameterNetwork(SplineNetwork):
-    """Outputs at data as a piecewise-affine network of t; blocks of data follow each other in its program.
+    """Outputs at data as a piecewise-affine network of t.
 
-    Values of one block are dropped before the next begins, so the memory of a row of t does not grow with the number
-    of data points. The program's own output is that of the last block.
+    Blocks of data follow each other in its program, so the memory of a row of t does not grow with the data; the
+    program's own output is that of the last block.
     """
 
     def __init__(self, network: SplineNetwork, blocks: Sequence[Program], dimension: int) -> None:
-        self._points = sum(block.output_shape[0] for block in blocks)
         last = blocks[-1]
         steps = tuple(step for block in blocks for step in block.steps)
         identity = network.program().identity
@@ -50,12 +47,8 @@ class ParameterNetwork(SplineNetwork):
 
     def program(self, replace: Mapping[str, Tensor] | None = None) -> Program:
         """The program of t; its parameters are fixed."""
-        if replace:
-            raise InputError("the parameters of a network of t are its input; none can be replaced.")
+        assert not replace
         return self._program
-
-    def __repr__(self) -> str:
-        return f"ParameterNetwork({self.input_shape[0]} coordinates -> outputs at {self._points} points)"
 
 
 class Mover:
@@ -109,11 +102,7 @@ class Mover:
         return walk(self.base.steps, values, {self.base.output}, evaluate)
 
     def block(self, x: Tensor, tag: str) -> Program:
-        """Data `[n, *input shape]` as a program `t [B, d] -> [B, n, *output shape]`, its names marked by the tag.
-
-        Raises:
-            NotOneLayer: A step multiplies moved parameters with a value that moves already.
-        """
+        """Data `[n, *input shape]` as a program `t [B, d] -> [B, n, *output shape]`, its names marked by the tag."""
         fixed: dict[str, Tensor] = {self.base.input: x}
         moving: set[str] = set()
         steps: list[Step] = []
@@ -147,8 +136,7 @@ class Mover:
         if any(name not in fixed for name in step.inputs):
             raise NotOneLayer(
                 "the directions move several layers together (or one that is used twice), so the pieces of the loss "
-                "are polynomials of higher degree: use polynomial_section (a line) or certified_surface (a plane), or "
-                "move one layer."
+                "are polynomials of higher degree: use polynomial_section (a line), or move one layer."
             )
         return [fixed[name] for name in step.inputs]
 
@@ -157,17 +145,8 @@ class Mover:
         moved, zero = self._along[k].steps[i], self._zero.steps[i]
         return lambda *inputs: moved.run(*inputs) - zero.run(*inputs)  # type: ignore[union-attr]
 
-    def change_magnitude(self, k: int, i: int) -> Callable[..., Tensor]:
-        """The same with absolute constants, on absolute values: a bound of what is added to an affine step."""
-        moved, zero = self._along[k].steps[i], self._zero.steps[i]
-        return lambda *sizes: moved.magnitude(*sizes) + zero.magnitude(*sizes)  # type: ignore[union-attr]
-
     def at_data(self, i: int, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Step i, a moved one: its value at theta0 and what a unit of each direction adds `[d, ...]`.
-
-        Raises:
-            InputError: Moved along all directions, the step is not its value at theta0 plus all slopes.
-        """
+        """Step i, a moved one: its value at theta0 and what a unit of each direction adds `[d, ...]`."""
         origin, moved = (program.steps[i].run(*inputs) for program in (self.base, self._all))  # type: ignore[union-attr]
         slopes = torch.stack([self.change(k, i)(*inputs) for k in range(len(self.directions))])
         error = (moved - origin - slopes.sum(0)).abs().amax()
@@ -195,15 +174,12 @@ class Mover:
 def prepared(
     model: Model, x: Any, y: Any, directions: Any, span: float | tuple[float, float], batch_size: int | None
 ) -> tuple[Mover, Tensor, Tensor, float, float, int]:
-    """What a section is made from, checked: mover, inputs, targets, both ends, and the data points of a batch.
-
-    By default a batch is as large as fits well into the cache with one row of t.
-    """
+    """What a section is made from, checked: mover, inputs, targets, both ends, and the data points of a batch."""
     network, inputs, targets = traced_with_data(model, x, y)
     family = list(directions) if isinstance(directions, (list, tuple)) else [directions]
     mover = Mover(network, checked_directions(network, family))
     width = max([int(np.prod(network.input_shape)), *(site.cuts for site in network.sites)])
-    size = check_batch_size(batch_size, int(np.clip(20_000 // width, 1, 256)))
+    size = check_batch_size(batch_size, int(np.clip(20_000 // width, 1, 256)))  # fits the cache with a row of t
     return mover, inputs, targets, *checked_span(span), size
 
 

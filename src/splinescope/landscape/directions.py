@@ -1,10 +1,10 @@
-"""Directions in parameter space: random, between checkpoints, along a training path; and checks of given ones."""
+"""Directions in parameter space: random, or along a training path; and checks of given ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.module import module_of
-from ..support.checks import check_choice, check_positive, check_whole
+from ..support.checks import check_positive, check_whole
 from ..support.display import Result
 from ..support.errors import InputError
 from .inputs import Layers, Model, chosen_parameters, parameters_of
@@ -25,23 +25,17 @@ State = Model | Mapping[str, Tensor]
 
 
 def random_directions(
-    model: Model,
-    count: int = 2,
-    *,
-    normalize: Literal["filter", "layer", "none"] = "filter",
-    layer: Layers = None,
-    generator: torch.Generator | None = None,
+    model: Model, count: int = 2, *, layer: Layers = None, generator: torch.Generator | None = None
 ) -> list[dict[str, Tensor]]:
-    """Random directions, scaled like the model's own parameters.
+    """Random directions, scaled like the model's own weights.
 
-    With "filter", each filter (row of a matrix, output channel of a convolution) of a Gaussian direction is scaled to
-    the norm of that filter of the weight, `d_ij <- d_ij |theta_ij| / |d_ij|`. Biases and normalization parameters (all
-    tensors of fewer than two axes) do not move. "layer" does the same with whole tensors; "none" leaves the Gaussian.
+    Each filter (row of a matrix, output channel of a convolution) of a Gaussian direction is scaled to the norm of that
+    filter of the weight, `d_ij <- d_ij |theta_ij| / |d_ij|`. Biases and normalization parameters (all tensors of fewer
+    than two axes) do not move.
 
     Args:
         model: The module (or the result of `trace` or `load`); not changed.
         count: How many directions.
-        normalize: See above.
         layer: Module path or parameter paths to move; None for all.
         generator: Source of randomness.
 
@@ -50,37 +44,25 @@ def random_directions(
 
     Reference: Li, Xu, Taylor, Studer, Goldstein, "Visualizing the Loss Landscape of Neural Nets", section 4.
     """
-    check_choice(normalize, "normalize", ("filter", "layer", "none"))
     count = check_whole(count, "count")
     module = module_of(model)
     named = parameters_of(module)
+    chosen = chosen_parameters(module, layer)
+    if all(named[path].dim() < 2 for path in chosen):
+        raise InputError(f"nothing moves: {layer!r} has only biases or normalization parameters; give directions.")
     result = []
     for _ in range(count):
         direction = {}
-        for path in chosen_parameters(module, layer):
+        for path in chosen:
             weight = named[path].detach()
             draw = torch.randn(weight.shape, generator=generator, dtype=torch.float64).to(weight)
-            if normalize == "none":
-                direction[path] = draw
-            elif weight.dim() >= 2:
-                axes = tuple(range(1, weight.dim())) if normalize == "filter" else tuple(range(weight.dim()))
+            if weight.dim() >= 2:
+                axes = tuple(range(1, weight.dim()))
                 size = draw.square().sum(axes, keepdim=True).sqrt()
                 target = weight.square().sum(axes, keepdim=True).sqrt()
                 direction[path] = draw * (target / size.clamp_min(torch.finfo(size.dtype).tiny))
-        if not direction:
-            raise InputError(
-                f"nothing moves: {layer!r} has only biases or normalization parameters; use normalize='none'."
-            )
         result.append(direction)
     return result
-
-
-def direction_between(start: State, end: State) -> dict[str, Tensor]:
-    """`end - start`: t = 0 is the first checkpoint, t = 1 the second."""
-    first, last = _parameters(start), _parameters(end)
-    if first.keys() != last.keys() or any(first[k].shape != last[k].shape for k in first):
-        raise InputError("start and end must have the same parameters, of the same shapes.")
-    return {name: last[name] - first[name] for name in first}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

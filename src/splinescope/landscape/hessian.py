@@ -1,15 +1,12 @@
 """The local Hessian of the loss, matrix-free: products with it cost a few gradients, it is never written down.
 
-For layer l, squared error and fixed activation patterns the Hessian is `2/N sum_n A_n^T A_n` with
-`A_n = d outputs_n / d parameters = [M_n kron z_n^T, M_n]`, z_n the layer's input and M_n the Jacobian of all that
-follows the layer: the singular values of A set the curvature. In general this is the generalized Gauss-Newton matrix
-`1/N sum_n J_n^T (d^2 loss / d outputs^2) J_n`, which is what `kind="ggn"` gives.
+The generalized Gauss-Newton matrix is `1/N sum_n J_n^T (d^2 loss / d outputs^2) J_n`, J_n the slopes of the outputs at
+point n; for one layer, squared error and fixed activation patterns it is the Hessian itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,13 +15,11 @@ from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vjp, vmap
 
-from ..network.watching.intercept import Hooked
 from ..support.checks import check_choice
-from ..support.derivatives import along, differentiating, row_jacobians
+from ..support.derivatives import along, differentiating
 from ..support.display import Result, table
 from ..support.errors import InputError
-from ..support.losses import LOSSES, check_targets, named_loss, summed
-from ..support.progress import Progress, stepping
+from ..support.losses import check_targets, summed
 from .inputs import (
     Layers,
     Loss,
@@ -33,20 +28,17 @@ from .inputs import (
     check_batch_size,
     check_data,
     check_model,
-    check_points,
     chosen_parameters,
     fitting_inputs,
     parameters_of,
     state_in,
-    submodule,
-)  # fmt: skip
+)
 
 DENSE_LIMIT = 4096
 """Most parameters for which a matrix is written down."""
 
 _COLUMNS = 32  # vectors multiplied together
 _SHOWN = 20  # parameters in a summary
-_FACTOR_NUMBERS = 64 << 20  # numbers of a factor that a spectrum is taken from (512 MB)
 
 
 class Curvature(Result, LinearOperator):
@@ -64,15 +56,12 @@ class Curvature(Result, LinearOperator):
         product: Callable[[dict[str, Tensor]], dict[str, Tensor]],
         parameters: dict[str, Tensor],
         kind: str,
-        rows: int,
-        factor: Callable[[], np.ndarray] | None = None,
+        rank_bound: int | None,
     ) -> None:
         self.names = tuple(parameters)
         self.shapes = tuple(tuple(p.shape) for p in parameters.values())
         self.kind = kind
-        self.rank_bound = rows if kind == "ggn" else None
-        self.factored = factor is not None
-        self._product, self._factor = product, factor
+        self.rank_bound, self._product = rank_bound, product
         self._like = next(iter(parameters.values()))
         size = sum(p.numel() for p in parameters.values())
         super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]
@@ -97,12 +86,6 @@ class Curvature(Result, LinearOperator):
         pieces = flat.split([int(np.prod(shape)) for shape in self.shapes], -1)
         lead = flat.shape[:-1]
         return {n: p.reshape(*lead, *s) for n, p, s in zip(self.names, pieces, self.shapes, strict=True)}
-
-    def factor(self) -> np.ndarray | None:
-        """`A` `[rows, P]` with `A^T A` this matrix, where there is one that is small enough to hold; else None."""
-        if self._factor is None or self.rank_bound is None or self.rank_bound * self.shape[0] > _FACTOR_NUMBERS:
-            return None
-        return self._factor()
 
     def _shown(self) -> list[tuple[str, Any]]:
         more = f" and {len(self.names) - 3} more" if len(self.names) > 3 else ""
@@ -157,7 +140,7 @@ def curvature(
         dtype: In which products are computed; float32 is faster and loses half the digits.
 
     Returns:
-        A `Curvature`; give it to `spectrum_summary`, `spectral_density`, or scipy's `eigsh`.
+        A `Curvature`; give it to `spectrum_summary` or scipy's `eigsh`.
 
     Cost: a product is about 3 (ggn) to 4 (hessian) gradients over the data.
 
@@ -197,102 +180,8 @@ def curvature(
                 result[name] += value / count
         return result
 
-    factored = kind == "ggn" and isinstance(loss, str) and (loss == "squared" or len(outputs) == 1)
-    factor = partial(dense_factor, module, moving, frozen, inputs, str(loss), size) if factored else None
-    return Curvature(product, moving, kind, count * int(np.prod(outputs)), factor)
-
-
-def curvature_factor(
-    model: Model,
-    x: Any,
-    y: Any,
-    *,
-    loss: str = "squared",
-    layer: Layers = None,
-    progress: Progress | bool | None = None,
-) -> np.ndarray:
-    """The matrix `A` `[N C, P]` with GGN = `A^T A`: its squared singular values are the curvatures.
-
-    Dense: `sqrt(2/N) J` for the squared error, `sqrt(1/N) S_n J_n` with `S_n^T S_n = diag(p) - p p^T` for the
-    cross-entropy, and so on for every named loss. Cost: C backward passes of all points, and N C P numbers; `progress`
-    as in `tessellate`.
-    """
-    named_loss(loss, functions=False)
-    module = check_model(model)
-    moving, frozen, inputs, *_ = prepare(module, x, y, loss, layer, torch.float64)
-    return dense_factor(module, moving, frozen, inputs, loss, 256, progress)
-
-
-def dense_factor(
-    model: nn.Module,
-    moving: dict[str, Tensor],
-    frozen: dict[str, Tensor],
-    x: Tensor,
-    loss: str,
-    size: int,
-    progress: Progress | bool | None = False,
-) -> np.ndarray:
-    """The factor, some points at a time: each point has its own gradients, so a pass serves all of them."""
-    parameters = sum(p.numel() for p in moving.values())
-
-    def of_point(point: Tensor) -> tuple[Tensor, Tensor]:
-        values, backward, *_ = vjp(lambda p: functional_call(model, {**frozen, **p}, (point[None],)).flatten(), moving)
-        units = torch.eye(len(values), dtype=values.dtype, device=values.device)
-        slopes = vmap(lambda unit: backward(unit)[0])(units)
-        return values, torch.cat([slopes[name].flatten(1) for name in moving], 1)
-
-    parts = []
-    with differentiating("the model", lambda: functional_call(model, {**frozen, **moving}, (x,))):
-        outputs = vjp(lambda p: functional_call(model, {**frozen, **p}, (x[:1],)), moving)[0].numel()
-        together = max(1, min(size, _FACTOR_NUMBERS // (8 * outputs * parameters)))
-        for start in stepping(range(0, len(x), together), progress, "gradients of points"):
-            values, J = (t.detach() for t in _of_points(of_point, x[start : start + together]))
-            if loss != "squared":
-                J = LOSSES[loss].root(values).mT @ J
-            parts.append(J.flatten(0, 1).to("cpu", torch.float64).numpy())
-    return np.concatenate(parts) * np.sqrt((2.0 if loss == "squared" else 1.0) / len(x))
-
-
-def _of_points(one: Callable[[Tensor], tuple[Tensor, Tensor]], x: Tensor) -> tuple[Tensor, Tensor]:
-    """`one` at all points at once where torch batches its ops rightly (of PReLU it does not), else one by one."""
-    try:
-        together = vmap(one)(x)
-        right = all(torch.allclose(together[1][i], one(x[i])[1], rtol=1e-6, atol=1e-12) for i in (0, len(x) - 1))
-    except RuntimeError:
-        right = False
-    if right:
-        return together
-    values, slopes = zip(*(one(point) for point in x), strict=True)
-    return torch.stack(values), torch.stack(slopes)
-
-
-def downstream_jacobians(model: Model, x: Any, layer: str) -> np.ndarray:
-    """`M` `[N, C, H]`: at each point, the Jacobian of the outputs with respect to the output of a layer.
-
-    The Hessian of a layer is usually rank deficient: the condition number of M is the one to compare between networks.
-    Exact; constant on each tile of input space. The layer must be called once and return one tensor.
-    """
-    model = check_model(model)
-    module = submodule(model, layer)
-    state = state_in(model)
-    inputs = check_points(x, torch.float64, whole=True)
-    inputs, _ = fitting_inputs(lambda rows: functional_call(model, state, (rows,)), inputs, torch.float64)
-    shapes: list[torch.Size] = []
-
-    def note_shape(module: nn.Module, inputs: Any, out: Tensor) -> None:
-        shapes.append(out.shape)
-
-    with torch.no_grad(), Hooked(after=[(module, note_shape)]):
-        functional_call(model, state, (inputs,))
-    if len(shapes) != 1:
-        raise InputError(f"{layer} must be called exactly once, got {len(shapes)} calls.")
-
-    def outputs(shift: Tensor) -> Tensor:
-        with Hooked(after=[(module, lambda _module, _inputs, out: out + shift)]):
-            return functional_call(model, state, (inputs,))
-
-    with differentiating("the model", lambda: functional_call(model, state, (inputs,))):
-        return row_jacobians(outputs, torch.zeros(shapes[0], dtype=torch.float64)).cpu().numpy()
+    convex = kind == "ggn" and isinstance(loss, str)  # named losses are, so the matrix is positive semi-definite
+    return Curvature(product, moving, kind, count * int(np.prod(outputs)) if convex else None)
 
 
 def prepare(

@@ -19,7 +19,7 @@ from ..support.errors import InputError, UnsupportedModelError, did_you_mean
 from ..support.losses import Mean, check_targets
 
 Model = nn.Module | SplineNetwork
-"""What every function here takes: a module, or what `trace` and `load` make."""
+"""A module, or what `trace` and `load` make."""
 
 Layers = str | Sequence[str] | None
 """A module path ("layer1.0.conv1"), parameter paths, or None for all parameters."""

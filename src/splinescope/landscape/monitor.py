@@ -37,7 +37,7 @@ class CurvatureMonitor(TrainingMonitor):
         probes: Random vectors of the trace.
         seed: Of the random vectors.
         schedule, metrics, logger, snapshots, budget: As for `ComplexityMonitor`.
-        out: Folder for `curvature.jsonl`, `curvature.csv` and snapshots; an interrupted run is continued.
+        out: Folder for `curvature.jsonl` and snapshots; an interrupted run is continued.
         statistics: For networks with batch norm: "data" measures with the statistics of `x`, "running" with the running
             averages, which lag behind the weights; either are held while parameters move. "data" by default, but
             "running" for token ids. Every record says which in `statistics` ("none" without batch norm).
@@ -46,9 +46,6 @@ class CurvatureMonitor(TrainingMonitor):
 
     Example:
         >>> monitor = CurvatureMonitor(model, x, y, loss="cross_entropy")    # doctest: +SKIP
-        >>> for step, batch in enumerate(loader):                            # doctest: +SKIP
-        ...     monitor.step(step)
-        ...     train_on(batch)
     """
 
     name = "curvature"

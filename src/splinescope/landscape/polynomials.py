@@ -1,8 +1,7 @@
 """Sections along a line that moves several layers together: the squared error in polynomial pieces.
 
-With m moved layers on the way to the output, every value in the network is, on a piece, a polynomial in t of degree at
-most m, and the squared error one of degree 2 m. A polynomial of degree m is known by its values at m + 1 Chebyshev
-points of an interval: the network itself is run there. The break points of a fold are the roots of its polynomials.
+With m moved layers on the way, a value is on a piece a polynomial of degree m in t, known by the network's values at
+m + 1 Chebyshev points; the squared error is one of degree 2 m. A fold breaks at the roots of its polynomials.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from ._lines import distinct, interval_of
 from ._moved import Mover, prepared
 from .directions import Direction
 from .inputs import Model, batches
-from .sections import Minima
 
 _BLOCK_NUMBERS = 4 << 20  # numbers of one block of intervals (32 MB)
 _TRUST = 1e-6  # a larger mismatch between polynomial and network means the network is not polynomial in t
@@ -74,22 +72,15 @@ class PolynomialSection(Result):
         return evaluate(self.coefficients[piece], self.breaks[piece], self.breaks[piece + 1], t)
 
     @cached_property
-    def minima(self) -> Minima:
-        """The minimum on each piece, from the roots of the derivative and the ends."""
+    def minimum(self) -> tuple[float, np.ndarray]:
+        """The least loss on the whole section and where it is, `[1]`: from roots of derivatives and the ends."""
         found = []
-        for c in self.coefficients:
+        for c, left, right in zip(self.coefficients, self.breaks[:-1], self.breaks[1:], strict=True):
             s = np.concatenate([[-1.0, 1.0], real_roots(chebyshev.chebder(c))])
             at = chebyshev.chebval(s, c)
-            found.append((at.min(), s[np.argmin(at)]))
-        values, s = np.array(found).T
-        points = to_interval(s, self.breaks[:-1], self.breaks[1:])
-        return Minima(values, points[:, None], np.abs(s) < 1.0)
-
-    @property
-    def minimum(self) -> tuple[float, np.ndarray]:
-        """The least loss on the whole section and where it is, `[1]`."""
-        best = int(np.argmin(self.minima.values))
-        return float(self.minima.values[best]), self.minima.points[best]
+            found.append((float(at.min()), to_interval(s[np.argmin(at)], left, right)))
+        value, where = min(found)
+        return value, np.array([where])
 
 
 def polynomial_section(
@@ -116,7 +107,7 @@ def polynomial_section(
         direction: Parameter path -> its change.
         span: The section is `[-span, span]`, or `[low, high]` for a pair.
         batch_size: Data points handled together; memory grows with it, not with N.
-        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
+        progress: As in `tessellate`.
 
     Cost: about `m + 1` forward passes of a batch per break point and fold.
 

@@ -1,10 +1,6 @@
 """Exact sections of the squared error along a line or plane of one layer's parameters: a piecewise quadratic.
 
-On each tile of the plane of t the outputs at the data are affine in t, so the squared error is a convex quadratic
-
-    L(t) = value + gradient . (t - center) + 1/2 (t - center)^T hessian (t - center)
-
-whose coefficients follow from the outputs and their slopes at the tile's center.
+On each piece `L(t) = value + gradient . (t - center) + 1/2 (t - center)^T hessian (t - center)`, convex.
 """
 
 from __future__ import annotations
@@ -67,8 +63,7 @@ class LossSection(Result):
         gradients: `[K, d]` its gradient there.
         hessians: `[K, d, d]` its constant Hessian on the piece, positive semi-definite.
         points: Number of data points the loss is a mean over.
-        tiling: The tiling of the plane (d = 2), with walls that name what folds there; None if d = 1, and in
-            a `CertifiedSurface`.
+        tiling: The tiling of the plane (d = 2), with walls that name what folds there; None if d = 1.
 
     The degree is 2 on every piece. Calling it evaluates the loss at coordinates `[M, d]`.
     """
@@ -105,7 +100,7 @@ class LossSection(Result):
     def breaks(self) -> np.ndarray:
         """`[K + 1]` ends and break points of a 1-D section, ascending."""
         if self.dimension != 1:
-            raise InputError("breaks are points of a 1-D section; this one is 2-D: see vertices, tiles, tiling.walls.")
+            raise InputError("breaks are those of a 1-D section, got a 2-D one: see vertices, tiles.")
         return self.vertices[:, 0]
 
     @property
@@ -119,11 +114,7 @@ class LossSection(Result):
     def locate(self, points: Any) -> np.ndarray:
         """`[M]` the piece that holds each point of `points` `[M, d]`; -1 outside the section."""
         points = as_points(points, self.dimension)
-        if self.dimension == 1:
-            return interval_of(self.breaks, points[:, 0])
-        if self.tiling is None:
-            raise InputError("the quadratics of a certified surface do not locate points; ask its bounds(points).")
-        return self.tiling.locate(points)
+        return interval_of(self.breaks, points[:, 0]) if self.tiling is None else self.tiling.locate(points)
 
     def __call__(self, points: Any) -> np.ndarray:
         """`[M]` the loss at coordinates `points` `[M, d]`; an error for points outside."""
@@ -168,8 +159,6 @@ def loss_section(
     span: float | tuple[float, float] = 1.0,
     batch_size: int | None = None,
     max_tiles: int | None = MOST_PIECES,
-    time_limit: float | None = None,
-    rtol: float = 1e-12,
     progress: Progress | bool | None = None,
 ) -> LossSection:
     """The exact pieces of the squared error along directions in one layer's parameters.
@@ -188,18 +177,16 @@ def loss_section(
         batch_size: Data points handled together; memory grows with it, not with N. Default: by layer sizes.
         max_tiles: 2-D only: stop with `LimitReached` beyond so many pieces; None for no limit. N points and H units
             give up to about (N H)^2 / 2 of them, and each costs a pass of the data.
-        time_limit: 2-D only: seconds, of the tiling engine.
-        rtol: 2-D only: tolerance of the tiling, see `tessellate`.
-        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
+        progress: As in `tessellate`.
 
     Returns:
         The pieces with their coefficients. Exact up to float64 rounding.
 
     Raises:
-        NotOneLayer: The directions move several layers: use `polynomial_section` (a line) or `certified_surface`.
+        NotOneLayer: The directions move several layers: use `polynomial_section`.
 
-    Cost: a 1-D section is one pass through the network of as many rows as all points have break points, and one in
-    forward mode; a 2-D one is the tiling of the plane plus one pass of the data per piece.
+    Cost: in 1-D two passes of as many rows as all points have break points; in 2-D the tiling of the plane plus one
+    pass of the data per piece.
 
     Example:
         >>> import torch, splinescope as ss
@@ -214,8 +201,7 @@ def loss_section(
     mover, inputs, targets, low, high, size = prepared(model, x, y, directions, span, batch_size)
     if len(mover.directions) == 1:
         return _line(mover, inputs, targets, low, high, size, progress)
-    limits = {"rtol": rtol, "max_tiles": max_tiles, "time_limit": time_limit, "progress": progress}
-    return _plane(mover, inputs, targets, low, high, size, limits)
+    return _plane(mover, inputs, targets, low, high, size, {"max_tiles": max_tiles, "progress": progress})
 
 
 def _line(

@@ -16,7 +16,6 @@ from ..support.display import Result, table
 from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.progress import Progress, stepping
-from .conditioning import Conditioning, singular_conditions, skip_bound
 from .inputs import Model, check_points
 from .skips import Skip, chosen_skips, graph_module, skips_of, sources
 
@@ -25,14 +24,30 @@ _NUMBERS = 16 << 20  # numbers of the Jacobians held at once (128 MB)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BlockConditioning(Result):
-    """One block with its skip and without.
+class Conditioning(Result):
+    """Condition numbers of layer maps with the norms and bounds that explain them.
 
     Attributes:
-        skip: The skip connection.
-        with_skip: Conditioning of `F' + S'` at each point.
-        without: Conditioning of `F'` there.
+        condition: `[...]` largest over smallest singular value; inf where singular.
+        norm: `[...]` largest singular value of the branch `D W` (for a stack: the largest over its layers).
+        bound: `[...]` the upper bound of `condition`; inf where none holds.
     """
+
+    condition: np.ndarray
+    norm: np.ndarray
+    bound: np.ndarray
+    certainty = "exact"
+
+    @property
+    def violations(self) -> int:
+        """How many exceed their bound by more than rounding, which from bounds of 1e12 on hides everything."""
+        slack = np.minimum(1e-9 + 1e-12 * self.bound, 1.0)
+        return int((np.where(slack < 1.0, self.condition, 0.0) * (1 - slack) > self.bound).sum())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockConditioning(Result):
+    """One block: conditioning at each point of `F' + S'`, with its skip, and of `F'`, without."""
 
     skip: Skip
     with_skip: Conditioning
@@ -60,13 +75,12 @@ class SkipConditioning(Result):
     def __iter__(self) -> Iterator[BlockConditioning]:
         return iter(self.blocks)
 
-    def __getitem__(self, name: str | Skip) -> BlockConditioning:
-        wanted = name.name if isinstance(name, Skip) else name
-        for block in self.blocks:
-            if block.skip.name == wanted:
-                return block
-        names = ", ".join(block.skip.name for block in self.blocks) or "none: the network has no skip connections"
-        raise KeyError(f"{wanted!r} is no skip of this model; there are: {names}.")
+    def __getitem__(self, name: str) -> BlockConditioning:
+        known = {block.skip.name: block for block in self.blocks}
+        if name not in known:
+            names = ", ".join(known) or "none: the network has no skip connections"
+            raise KeyError(f"{name!r} is no skip of this model; there are: {names}.")
+        return known[name]
 
     def summary(self) -> str:
         """A table of the blocks."""
@@ -83,7 +97,7 @@ class SkipConditioning(Result):
 
 
 def skip_conditioning(
-    model: Model, x: Any, *, skips: Sequence[Skip | str] | None = None, progress: Progress | bool | None = None
+    model: Model, x: Any, *, skips: Sequence[str] | None = None, progress: Progress | bool | None = None
 ) -> SkipConditioning:
     """For every skip of a model: conditioning of its block with the skip and with it switched off, at each data point.
 
@@ -93,11 +107,10 @@ def skip_conditioning(
     Args:
         model: A module in eval mode (or the result of `trace` or `load`).
         x: `[N, ...]` data points; token ids stay whole numbers.
-        skips: Which (from `find_skips`, or their names); all of them by default.
-        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
+        skips: Their names (see `find_skips`); all of them by default.
+        progress: As in `tessellate`.
 
-    Returns:
-        The blocks by name. Exact at these points (and on their tiles, where the network is piecewise affine).
+    Exact at these points (and on their tiles, where the network is piecewise affine).
 
     Cost: with n numbers in s, per skip and point n reverse passes through the block alone (2 n for projections) and two
     SVDs of n x n: some n^3 operations. Blocks beyond 8,192 numbers are refused.
@@ -186,6 +199,19 @@ def _run(module: GraphModule, x: Tensor, keep: set[Node]) -> dict[Node, Any]:
     with torch.no_grad():
         interpreter.run(x)
     return {node: interpreter.env[node] for node in keep}
+
+
+def singular_conditions(singular: np.ndarray, size: int) -> np.ndarray:
+    """Largest over smallest of singular values `[..., r]` in descending order, of matrices with longest side `size`."""
+    large, small = singular[..., 0], singular[..., -1]
+    regular = small > size * np.finfo(float).eps * large
+    return np.where(regular, large / np.where(regular, small, 1.0), np.inf)
+
+
+def skip_bound(norm: Any) -> np.ndarray:
+    """`(1 + norm) / (1 - norm)`, the bound of `kappa(I + D W)` with `norm = |D W| < 1`; inf from 1 on."""
+    norm = np.asarray(norm, np.float64)
+    return np.where(norm < 1.0, (1.0 + norm) / np.where(norm < 1.0, 1.0 - norm, 1.0), np.inf)
 
 
 def _median(found: Conditioning) -> str:

@@ -67,19 +67,16 @@ def find_skips(model: Model, x: Any) -> list[Skip]:
     return skips_of(graph_module(model, x))
 
 
-def without_skips(model: Model, x: Any, skips: Sequence[Skip | str] | None = None) -> nn.Module:
+def without_skips(model: Model, x: Any, skips: Sequence[str] | None = None) -> nn.Module:
     """A copy of the model with skip connections switched off: `F(s) + S(s)` becomes `F(s)`.
 
     Args:
         model: A module in eval mode; it is not changed.
         x: An example batch.
-        skips: Which (from `find_skips`, or their names); all of them by default.
+        skips: Names of those to switch off (see `find_skips`); all of them by default.
 
     Returns:
         A module with copies of the same parameters under the same names.
-
-    Example:
-        >>> plain = without_skips(resnet, images)    # doctest: +SKIP
     """
     module = graph_module(model, x)
     nodes = {node.name: node for node in module.graph.nodes}
@@ -90,16 +87,13 @@ def without_skips(model: Model, x: Any, skips: Sequence[Skip | str] | None = Non
     return module
 
 
-def chosen_skips(found: Sequence[Skip], skips: Sequence[Skip | str] | None) -> list[Skip]:
-    """The skips that an argument means; all by default."""
-    if skips is None:
-        return list(found)
+def chosen_skips(found: Sequence[Skip], names: Sequence[str] | None) -> list[Skip]:
+    """The skips of these names; all by default."""
     known = {skip.name: skip for skip in found}
-    names = [s.name if isinstance(s, Skip) else s for s in skips]
-    for name in names:
+    for name in names or ():
         if name not in known:
             raise InputError(f"skips must be among {', '.join(known) or 'none: the model has no skips'}, got {name!r}.")
-    return [known[name] for name in names]
+    return [known[name] for name in (known if names is None else names)]
 
 
 def graph_module(model: Model, x: Any) -> GraphModule:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from ..network.reading.twin import copied
-from ..support.checks import check_choice, check_whole
+from ..support.checks import check_whole
 from ..support.derivatives import first_line, plain_kernels
-from ..support.display import Certainty, Result
+from ..support.display import Result
 from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.losses import summed
@@ -39,12 +38,8 @@ class LossSurface(Result):
     axes: tuple[np.ndarray, ...]
     losses: np.ndarray
     path: np.ndarray | None = None
+    certainty = "estimate"
     plot = drawn("landscape.plot_loss_surface")
-
-    @property
-    def certainty(self) -> Certainty:
-        """ "estimate": exact at the grid points, and silent between them."""
-        return "estimate"
 
     @property
     def assurance(self) -> str:
@@ -94,7 +89,6 @@ def loss_surface(
     span: float | tuple[float, float] = 1.0,
     resolution: int = 41,
     loss: Loss = "cross_entropy",
-    batch_norm: Literal["fixed", "reestimate"] = "fixed",
     batch_size: int | None = None,
     dtype: torch.dtype | None = None,
     path: np.ndarray | None = None,
@@ -110,16 +104,14 @@ def loss_surface(
         span: The grid covers `[-span, span]` (or a pair low, high) in each coordinate.
         resolution: Grid points per axis.
         loss: "cross_entropy", "squared", "mse", "bce", or a function (outputs, targets) -> mean over rows.
-        batch_norm: "fixed" keeps the running statistics; "reestimate" takes, at each grid point, the mean and variance
-            of each batch norm's input over this data (batches of one size averaged), as after a training epoch there.
         batch_size: Data points per pass; memory grows with it, not with N. Default 256.
         dtype: Precision; that of the parameters by default.
         path: `[T, d]` coordinates of a training path to carry along (see `principal_directions`).
-        progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
+        progress: As in `tessellate`.
 
-    Cost: one forward pass of the data per grid point (two with re-estimation), several points at a time by `vmap`.
+    Cost: one forward pass of the data per grid point, several points at a time by `vmap`. Batch norm keeps its running
+    statistics.
     """
-    check_choice(batch_norm, "batch_norm", ("fixed", "reestimate"))
     resolution = check_whole(resolution, "resolution", least=3)
     module = check_model(model)
     given: list[Any] = list(directions) if isinstance(directions, (list, tuple)) else [directions]
@@ -134,10 +126,9 @@ def loss_surface(
     grid = np.stack(np.meshgrid(*[axis] * len(family), indexing="ij"), -1).reshape(-1, len(family))
     losses = np.empty(len(grid))
     like = next(iter(moving.values()))
-    at = (_Reestimating if batch_norm == "reestimate" else _Fixed)(module, summed(loss))
-    together = _TOGETHER if batch_norm == "fixed" else 1
+    total = _Losses(module, summed(loss))
 
-    def state_at(t: Tensor) -> State:
+    def state_at(t: Tensor) -> dict[str, Tensor]:
         state = {**frozen, **moving}
         for amount, direction in zip(t, family, strict=True):
             for name, change in direction.items():
@@ -145,33 +136,25 @@ def loss_surface(
         return state
 
     with torch.no_grad(), plain_kernels():
-        for start in stepping(range(0, len(grid), together), progress, "loss surface"):
-            t = torch.from_numpy(grid[start : start + together]).to(like)
-            losses[start : start + len(t)] = at(state_at, t, data).cpu().double().numpy() / len(inputs)
+        for start in stepping(range(0, len(grid), _TOGETHER), progress, "loss surface"):
+            t = torch.from_numpy(grid[start : start + _TOGETHER]).to(like)
+            sums = torch.zeros(len(t), dtype=t.dtype, device=t.device)
+            for xs, ys in data:
+                sums += total(state_at, t, xs, ys)
+            losses[start : start + len(t)] = sums.cpu().double().numpy() / len(inputs)
     return LossSurface((axis,) * len(family), losses.reshape((len(axis),) * len(family)), path)
 
 
-State = dict[str, Tensor]
-Data = list[tuple[Tensor, Tensor]]
-
-
-class _Fixed:
-    """Summed losses at several t `[B, d]`, running statistics as they are; many t at once where torch can."""
+class _Losses:
+    """Summed losses at several states; all at once where torch can batch the model."""
 
     def __init__(self, model: nn.Module, total: Callable[[Tensor, Tensor], Tensor]) -> None:
         self._model, self._total, self._together = model, total, True
 
-    def __call__(self, state_at: Callable[[Tensor], State], t: Tensor, data: Data) -> Tensor:
-        losses = torch.zeros(len(t), dtype=t.dtype, device=t.device)
-        for xs, ys in data:
+    def __call__(self, state_at: Callable[[Tensor], dict[str, Tensor]], t: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        def one(t: Tensor) -> Tensor:
+            return self._total(functional_call(self._model, state_at(t), (x,)), y)
 
-            def one(t: Tensor, xs: Tensor = xs, ys: Tensor = ys) -> Tensor:
-                return self._total(functional_call(self._model, state_at(t), (xs,)), ys)
-
-            losses += self._all(one, t)
-        return losses
-
-    def _all(self, one: Callable[[Tensor], Tensor], t: Tensor) -> Tensor:
         if self._together:
             try:
                 return vmap(one)(t)
@@ -183,37 +166,3 @@ class _Fixed:
             raise
         except (NotImplementedError, RuntimeError) as error:
             raise InputError(f"the model or its loss failed on this data: {first_line(error)}") from error
-
-
-class _Reestimating:
-    """Losses with the statistics of batch norm taken anew from the data at each set of parameters."""
-
-    def __init__(self, model: nn.Module, total: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self._model, self._total = copied(model), total
-        norms = {path: m for path, m in self._model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)}
-        if not norms:
-            raise InputError("batch_norm='reestimate' needs a model with batch norm; this one has none: use 'fixed'.")
-        self._norms = list(norms.values())
-        self._statistics = [f"{path}.{name}".lstrip(".") for path, m in norms.items() for name, _ in m.named_buffers()]
-        for norm in self._norms:
-            norm.momentum = None  # running statistics become the plain average over batches
-
-    def __call__(self, state_at: Callable[[Tensor], State], t: Tensor, data: Data) -> Tensor:
-        state = state_at(t[0])
-        for name in self._statistics:
-            state[name] = torch.zeros_like(state[name])
-        for norm in self._norms:
-            norm.training = True
-        # of nearly one size: the last rows must not count for a batch
-        for xs in torch.cat([xs for xs, _ in data]).tensor_split(len(data)):
-            try:
-                functional_call(self._model, state, (xs,))
-            except ValueError as error:  # torch: more than 1 value per channel
-                raise InputError(
-                    f"batch_norm='reestimate' needs batches of at least 2 points for their variance, got {len(xs)}: "
-                    f"{error}"
-                ) from error
-        for norm in self._norms:
-            norm.training = False
-        parts = [self._total(functional_call(self._model, state, (xs,)), ys) for xs, ys in data]
-        return torch.stack(parts).sum(0, keepdim=True)

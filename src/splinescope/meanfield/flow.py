@@ -148,9 +148,8 @@ def flow(
 ) -> Trajectory:
     """Gradient flow of the loss, recorded at `times`.
 
-    The three batch-norm dynamics describe one motion (Theorem 2): "euclidean" moves the weights `b_k`
-    themselves, "normalized" and "manifold" their images on the ellipsoid. "plain" is the network without
-    batch norm.
+    The three batch-norm dynamics describe one motion (Theorem 2): "euclidean" moves the weights `b_k` themselves,
+    "normalized" and "manifold" their images on the ellipsoid. "plain" is without batch norm.
 
     Args:
         net: Where it starts: `TwoLayerBN`, or `TwoLayer` for "plain".
@@ -204,8 +203,8 @@ def descend(
 ) -> Trajectory:
     """Gradient descent on the weights, with or without batch norm, in full or mini-batches.
 
-    `theta <- theta + rate * velocity`: the learning rate of the parameters themselves is `rate * m`. Lengths
-    are not kept: a step orthogonal to `b_k` lengthens it, `||b||^2` grows by the square of the step (section 4.3).
+    `theta <- theta + rate * velocity`: the learning rate of the parameters themselves is `rate * m`. A step lengthens
+    `b_k`: `||b||^2` grows by its square (section 4.3).
 
     Args:
         net, data, loss: As for `flow`.
@@ -218,8 +217,7 @@ def descend(
         generator: Of the mini-batches.
 
     Returns:
-        The trajectory, with `times = rate * iteration` and the loss over all data. From the iteration on at
-        which descent overflows, the neurons are NaN and the loss is infinite.
+        The trajectory, with `times = rate * iteration`. Where descent overflows, neurons are NaN and the loss infinite.
     """
     check_choice(dynamics, "dynamics", ("euclidean", "plain"))
     rate = check_positive(rate, "rate")

@@ -24,9 +24,8 @@ class Activation:
     Attributes:
         name: For messages and pictures.
         value: `z -> sigma(z)`; must be differentiable by torch.
-        evaluate: In place: `z` becomes `sigma(z)`; the function returned, called once these values have been used,
-            gives `sigma'(z)`, in the same memory where it can. Passes over a table of neurons times points, and
-            fresh memory for one, cost more than the arithmetic.
+        evaluate: In place, since fresh memory costs more than the arithmetic: `z` becomes `sigma(z)`; the function
+            returned, called once these values have been used, gives `sigma'(z)`.
         leak: If `sigma(z)` is `z` for positive and `leak z` for other `z` (0 for ReLU), that slope; else None.
     """
 

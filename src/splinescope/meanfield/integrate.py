@@ -1,8 +1,4 @@
-"""Two integrators for autonomous flows of one tensor, with a projection after every step.
-
-Dormand-Prince 5(4) controls its own error; the classical Runge-Kutta method of order 4 takes the steps it is
-given. Both run on the device and in the dtype of the state.
-"""
+"""Two integrators for autonomous flows of one tensor, with a projection after every step."""
 
 from __future__ import annotations
 
@@ -38,19 +34,11 @@ def _combine(start: Tensor, step: float, weights: tuple[float, ...], slopes: lis
 
 
 def dormand_prince(
-    field: Field,
-    state: Tensor,
-    times: list[float],
-    *,
-    rtol: float,
-    atol: float,
-    project: Projection,
-    max_steps: int,
+    field: Field, state: Tensor, times: list[float], *, rtol: float, atol: float, project: Projection, max_steps: int
 ) -> Iterator[tuple[Tensor, int]]:
     """Yield (state, steps so far) at each of the increasing `times`, the first being the start.
 
-    A step is accepted when the root mean square of `error / (atol + rtol |state|)` is at most 1. More than
-    `max_steps` steps raise `LimitReached`; a velocity that is not finite raises `InputError`.
+    A step is accepted when the root mean square of `error / (atol + rtol |state|)` is at most 1.
     """
     time, steps = times[0], 0
     slopes = [_finite(field(state), time)]
@@ -60,9 +48,8 @@ def dormand_prince(
         while time < goal:
             if steps >= max_steps:
                 raise LimitReached(
-                    f"the flow needs more than max_steps = {max_steps} steps: it stands at time {time:.6g} "
-                    f"of {times[-1]:.6g}. Kinks (ReLU) force tiny steps: loosen rtol, raise max_steps, or "
-                    "give step= for equal steps.",
+                    f"the flow needs more than max_steps = {max_steps} steps: it stands at time {time:.6g} of "
+                    f"{times[-1]:.6g}. Loosen rtol, raise max_steps, or give step= for equal steps (ReLU).",
                     partial=(time, state),
                 )
             trial = min(step, goal - time)

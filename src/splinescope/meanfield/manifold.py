@@ -17,24 +17,15 @@ class Manifold(Shown):
 
     .. math:: G_b = c^2\, M_b^+ / \|b\|^2, \qquad M_b = (I - b b^T\Sigma)(I - \Sigma b b^T),
 
-    where `c = ||b_k(0)||` is the length of the neuron before normalization. The paper sets c = 1 "without
-    loss of generality"; that changes the speed of a neuron by `c^2`, so it stays here as `scale`. The map
-    `b -> b / ||b||` is an isometry onto the round sphere of radius `c`: distances are angles times `c`,
-    geodesics are great circles.
+    where `c = ||b_k(0)||`, here `scale`, is the length of the neuron before normalization (the paper sets c = 1, which
+    changes the speed by `c^2`). The map `b -> b / ||b||` is an isometry onto the round sphere of radius `c`.
 
-    Every method is batched: `b`, `v` have shape (..., d), `scale` has shape (...) or is a number. All values
-    are exact up to rounding; a call costs O(d^2) per neuron.
+    Every method is batched: `b`, `v` have shape (..., d), `scale` has shape (...) or is a number. Exact up to rounding.
 
     Args:
         covariance: `Sigma`, shape (d, d), symmetric positive definite.
 
-    Example:
-        >>> ellipse = Manifold(torch.diag(torch.tensor([4.0, 1.0], dtype=torch.float64)))
-        >>> ellipse.normalize(torch.tensor([2.0, 0.0], dtype=torch.float64)).tolist()
-        [0.5, 0.0]
-
-    Reference: Ma and Ying, "A Riemannian Mean Field Formulation...", Proposition 1; the isometry is our
-    addition.
+    Reference: Ma and Ying, "A Riemannian Mean Field Formulation...", Proposition 1; the isometry is our addition.
     """
 
     def __init__(self, covariance: Any) -> None:
@@ -78,10 +69,7 @@ class Manifold(Shown):
         return v - normal * (normal * v).sum(-1, keepdim=True) / (normal * normal).sum(-1, keepdim=True)
 
     def metric(self, b: Tensor, *, scale: Tensor | float = 1.0) -> Tensor:
-        """`G_b = P (I - u u^T) P c^2 / ||b||^2`, shape (..., d, d), with `u = b / ||b||`, P the tangent projection.
-
-        Symmetric, kernel `Sigma b`, positive definite on the tangent space: the pseudo-inverse of `metric_inverse`.
-        """
+        """`G_b = P (I - u u^T) P c^2 / ||b||^2`, shape (..., d, d), with `u = b / ||b||`, P the tangent projection."""
         self._check(b)
         eye = torch.eye(self.dimension, dtype=b.dtype, device=b.device)
         normal = b @ self.covariance

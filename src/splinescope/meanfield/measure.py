@@ -22,8 +22,7 @@ ASSIGNMENT_LIMIT = 2048
 class ParticleMeasure(Shown):
     """`rho = (1/m) sum_k delta(a_k, u_k)`: amplitudes and unit directions `u_k = b_k / ||b_k||`.
 
-    Directions stand for points of Omega through the isometry with the round sphere: distances need no Sigma. Made from
-    arrays, tensors or lists; neurons `b_k` of any length but 0 may be given for the directions.
+    Directions stand for points of Omega by the isometry with the sphere, so distances need no Sigma.
 
     Attributes:
         a: Shape (m,), float64.
@@ -104,9 +103,5 @@ def wasserstein2(mu: ParticleMeasure, nu: ParticleMeasure) -> float:
 
 
 def bounded_lipschitz(mu: ParticleMeasure, nu: ParticleMeasure) -> float:
-    """`sup { int f d(mu - nu) : |f| <= 1, Lip(f) <= 1 }`, exact: it metrises weak convergence.
-
-    By duality it is the transport cost for the truncated distance `min(dist, 2)`: a function that is
-    1-Lipschitz for it oscillates by at most 2 and can be shifted into [-1, 1].
-    """
+    """`sup { int f d(mu - nu) : |f| <= 1, Lip(f) <= 1 }`, exact: by duality the transport cost of `min(dist, 2)`."""
     return _transport(np.minimum(pairwise_distance(mu, nu), 2.0))

@@ -87,9 +87,7 @@ class TwoLayerBN(TwoLayer):
             raise InputError(f"b must have no zero rows (no direction to normalize), got row {int(zero[0])} = 0.")
 
     def __call__(self, x: Tensor, covariance: Tensor | None = None) -> Tensor:
-        """Outputs, shape (N,). Without `covariance` the batch `x` normalizes itself, mean included, as in
-        training.
-        """
+        """Outputs, shape (N,). Without `covariance` the batch `x` normalizes itself, as in training."""
         self._check(x)
         if covariance is not None:
             norm = Manifold(covariance).norm(self.b)

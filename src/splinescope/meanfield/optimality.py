@@ -1,24 +1,18 @@
-"""Global optimality: the first variation of the loss, its certificate, and the separation condition."""
+"""Global optimality: the certificate of a network by the first variation of its loss."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from ..support.checks import check_positive, check_whole
 from ..support.display import Result
 from ..support.errors import InputError
-from .data import Data, float_tensor
+from .data import Data
 from .functions import LossLike, as_loss, check_labels
 from .manifold import Manifold
-from .measure import ParticleMeasure
 from .networks import TwoLayer, TwoLayerBN, check_pair
 from .velocity import field_at, outputs
 
@@ -33,20 +27,6 @@ def _on_manifold(net: TwoLayer, manifold: Manifold) -> TwoLayer:
     return net
 
 
-def first_variation(net: TwoLayer, data: Data, a: Any, b: Any, loss: LossLike = "squared") -> Tensor:
-    """`dL/drho (a, b) = a E[l'(f(x), y) sigma(b . x)]` at neurons a (K,), b (K, d), normalized here; `f` is the net."""
-    check_pair(net, data)
-    a, b = float_tensor(a, "a").to(net.b), float_tensor(b, "b").to(net.b)
-    if a.ndim != 1 or b.shape != (len(a), net.dimension):
-        raise InputError(
-            f"a and b must have shapes (K,) and (K, {net.dimension}), got {tuple(a.shape)} and {tuple(b.shape)}."
-        )
-    manifold = Manifold(data.covariance)
-    pull = _loss_slope(_on_manifold(net, manifold), data, loss)
-    h, _ = field_at(manifold.normalize(b), pull, data, net.activation)
-    return a * h
-
-
 def _loss_slope(net: TwoLayer, data: Data, loss: LossLike) -> Tensor:
     the_loss = as_loss(loss)
     check_labels(the_loss, data.y)
@@ -57,9 +37,8 @@ def _loss_slope(net: TwoLayer, data: Data, loss: LossLike) -> Tensor:
 class Certificate(Result):
     """How far a network is from global optimality.
 
-    The first variation is `a h(b)` with `h(b) = E[l' sigma(b . x)]`, linear in the free amplitude `a`: it is
-    non-negative everywhere exactly if `h` vanishes on Omega. So the network is optimal, for a loss convex in
-    `f`, if and only if `largest` is zero.
+    The first variation is `a h(b)` with `h(b) = E[l' sigma(b . x)]`, linear in the free amplitude `a`: for a loss
+    convex in `f` the network is optimal if and only if `h` vanishes on Omega, that is `largest` is zero.
 
     Attributes:
         largest: `max |h|` over Omega, as found: a lower bound of the true maximum, tight if the search was dense.
@@ -77,11 +56,7 @@ class Certificate(Result):
     certainty = "bound"
 
     def gap_bound(self, budget: float) -> float:
-        """`L(f) - L(f*) <= slack + budget * largest` if the mean absolute amplitude of `f*` is `budget`.
-
-        By convexity, `L(f) - L(f*) <= E[l' (f - f*)]`; the second term is an average of `a h` over the
-        neurons of `f*`. As exact as `largest`.
-        """
+        """`L(f) - L(f*) <= slack + budget * largest` if the mean absolute amplitude of `f*` is `budget`."""
         return self.slack + check_positive(budget, "budget") * self.largest
 
 
@@ -96,8 +71,8 @@ def certificate(
 ) -> Certificate:
     """Check global optimality (Theorem 5) by maximizing `|h|` over the manifold.
 
-    In two dimensions `starts` points of an even grid of angles, otherwise random directions; the best 32 of
-    them are improved by `refine` steps of Riemannian gradient ascent. Costs O((starts + 32 refine) N d).
+    From `starts` directions (in 2-D an even grid, else random) the best 32 take `refine` steps of Riemannian gradient
+    ascent. Costs O((starts + 32 refine) N d).
     """
     check_pair(net, data)
     manifold = Manifold(data.covariance)
@@ -109,7 +84,7 @@ def certificate(
 
     check_whole(starts, "starts")
     check_whole(refine, "refine", least=0)
-    b = manifold.normalize(_directions(net.dimension, starts, generator).to(net.b))
+    b = manifold.normalize(search_directions(net.dimension, starts, generator).to(net.b))
     h, g = field(b)
     best = h.abs().topk(min(32, len(h))).indices
     b, h, g = b[best], h[best], g[best]
@@ -129,46 +104,8 @@ def certificate(
     return Certificate(h[at].abs().item(), b[at], on_support.abs().max().item(), slack, risk)
 
 
-def _directions(d: int, count: int, generator: torch.Generator | None) -> Tensor:
+def search_directions(d: int, count: int, generator: torch.Generator | None) -> Tensor:
     if d == 2:
         angle = torch.arange(count, dtype=torch.float64) * (2 * torch.pi / count)
         return torch.stack([angle.cos(), angle.sin()], dim=1)
     return torch.randn(count, d, generator=generator, dtype=torch.float64)
-
-
-def separates(net: TwoLayer, *, radius: float, probes: int = 1024, generator: torch.Generator | None = None) -> bool:
-    """Whether the neurons, thickened to balls of `radius`, separate `a = -infinity` from `a = +infinity`.
-
-    Theorem 5 asks this of the support of the initial measure. Finitely many neurons never separate; balls
-    around them do if they are dense enough. Probed on 65 amplitudes or more times `probes` directions: the
-    condition fails if uncovered probes connect the lowest level to the highest. Exact up to the probe spacing
-    in two dimensions (even grid), an estimate above (random directions, each joined to its 2 d nearest).
-
-    Example:
-        >>> angles = torch.arange(64) * (2 * torch.pi / 64)
-        >>> ring = TwoLayer(torch.zeros(64), torch.stack([angles.cos(), angles.sin()], 1))
-        >>> separates(ring, radius=0.2), separates(ring, radius=0.01)
-        (True, False)
-    """
-    radius = check_positive(radius, "radius")
-    check_whole(probes, "probes", least=2 * net.dimension + 1)
-    rho = ParticleMeasure.of(net)
-    u = _directions(net.dimension, probes, generator).numpy()
-    u /= np.linalg.norm(u, axis=1, keepdims=True)
-    top = float(np.abs(rho.a).max()) + 2 * radius
-    a = np.linspace(-top, top, max(65, int(np.ceil(4 * top / radius)) + 1))
-    # chord of the ball's angle: a Euclidean tree in (a, u) is exact for the chordal distance
-    tree = cKDTree(np.column_stack([rho.a, rho.u]))
-    points = np.column_stack([np.repeat(a, probes), np.tile(u, (len(a), 1))])
-    free = np.asarray(tree.query(points, distance_upper_bound=radius)[0]) > radius
-    ring = np.asarray(cKDTree(u).query(u, k=(3 if net.dimension == 2 else 2 * net.dimension + 1))[1])
-    here = np.repeat(np.arange(probes), ring.shape[1] - 1)
-    there = ring[:, 1:].ravel()
-    rows = np.arange(len(a))[:, None] * probes
-    around = np.stack([(rows + here).ravel(), (rows + there).ravel()])
-    upwards = np.stack([np.arange(len(points) - probes), np.arange(probes, len(points))])
-    pairs = np.concatenate([around, upwards], axis=1)
-    pairs = pairs[:, free[pairs[0]] & free[pairs[1]]]
-    graph = coo_matrix((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=(len(points), len(points)))
-    label = connected_components(graph, directed=False)[1]
-    return not bool(np.isin(label[:probes][free[:probes]], label[-probes:][free[-probes:]]).any())

@@ -15,11 +15,8 @@ dynamics      velocity of `b_k` (that of `a_k` is `-h_k` in all of them)        
 "manifold"    `-G^+ (a_k g_k)`, the Riemannian gradient                                  Theorem 2
 ============  =======================================================================  ===================
 
-In the last two the moving point is `n_k`.
-
-One pass over the data gives outputs and forces, block by block on all cores. A block of points meets all neurons at
-once, so its outputs, and with them the slopes of the loss, are complete before the block is left: two matrix products
-per block, O(m N d) in total, memory O(m (d + rows)) per core.
+In the last two the moving point is `n_k`. One pass over the data gives outputs and forces, block by block on all cores:
+two matrix products per block, O(m N d) in total, memory O(m (d + rows)) per core.
 """
 
 from __future__ import annotations
@@ -101,11 +98,7 @@ def euclidean_velocity(a: Tensor, b: Tensor, force: Forces, covariance: Tensor) 
 def normalized_velocity(
     a: Tensor, n: Tensor, force: Forces, manifold: Manifold, lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Velocity of the normalized neurons of a batch-norm network whose `||b_k||` are `lengths` (eq. 7).
-
-    Computed as what it is, the image of eq. 6 at `b_k = lengths_k n_k / ||n_k||` under the derivative of
-    `b -> b / ||b||_Sigma`; that this is the Riemannian gradient below is Theorem 2.
-    """
+    """Velocity of the normalized neurons (eq. 7): the image of eq. 6 under the derivative of `b -> b / ||b||_Sigma`."""
     b = n * (lengths / n.norm(dim=1))[:, None]
     a_velocity, b_velocity = euclidean_velocity(a, b, force, manifold.covariance)
     return a_velocity, manifold.differential(b, b_velocity)
@@ -123,8 +116,7 @@ def sweep(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Outputs `f` (N,) of the network a (m,), b (m, d) and the forces `h` (m,), `g` (m, d) on its neurons.
 
-    `pull` is, given some points and the outputs there, how much each point pulls at the outputs: `w l'(f, y)`. The
-    same bits every time for the same number of torch's threads, which are the cores used.
+    `pull` gives `w l'(f, y)` at some points. The same bits every time for the same number of torch's threads.
     """
     starts = block_starts(b, data)
     f = a.new_empty(len(data.x))

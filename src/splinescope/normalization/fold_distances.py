@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from ..network import SplineNetwork
-from ..network.program import Program, Site, Smooth
-from ..support.checks import check_choice
+from ..network.program import Site
 from ..support.display import Result, counted, table
 from ..support.drawing import drawn
-from ..support.errors import InputError, UnsupportedModelError
-from ..support.progress import Progress, Share, check_progress, sharing
-from ..support.worker_processes import by_rows
-from ..tiling.measures.differentiate import cuts, unit_distances
+from ..support.errors import InputError
+from ..support.progress import Progress, check_progress, sharing
+from ..tiling.measures.differentiate import cuts
 from ._data import row_blocks, traced
 from ._layers import Layer, layers, value_shapes
 
@@ -46,9 +44,6 @@ class SiteDistances(Result):
         highest: `[G]` largest z.
         closest: `[G]` smallest `|z|`.
         active: `[G]` share of z > 0.
-        input_closest: `[G]` smallest distance in the network's input space, each exact within its point's tile;
-            None unless asked for.
-        input_mean: `[G]` mean of the finite ones of these distances; None unless asked for.
     """
 
     site: Site
@@ -61,8 +56,6 @@ class SiteDistances(Result):
     highest: np.ndarray
     closest: np.ndarray
     active: np.ndarray
-    input_closest: np.ndarray | None
-    input_mean: np.ndarray | None
     certainty = "exact"
 
     def __repr__(self) -> str:
@@ -183,12 +176,7 @@ class FoldDistances(Result):
 
 @torch.inference_mode(False)  # gradients are taken
 def fold_distances(
-    model: nn.Module | SplineNetwork,
-    x: Any,
-    *,
-    input_space: bool = False,
-    workers: int | None = None,
-    progress: Progress | bool | None = None,
+    model: nn.Module | SplineNetwork, x: Any, *, progress: Progress | bool | None = None
 ) -> FoldDistances:
     r"""Distances from data to the fold of every unit, and how far each fold is from its total-least-squares optimum.
 
@@ -197,20 +185,15 @@ def fold_distances(
     least value over the offset is $N\sigma^2/\|w\|^2$, reached where the fold passes through the mean, which is
     where batch norm puts it. The layer's inputs are the outputs of earlier folds that reach the unit (both ends of
     a skip connection); positions of a channel share one statistic. Stages of a max-pool have no offset and are left
-    out. The fold of a smooth activation (GELU, SiLU, ...), as everywhere: where its unit is 0.
+    out. The fold of a smooth activation (GELU, SiLU, ...) is where its unit is 0.
 
     Args:
         model: A module in evaluation mode, or a traced network. It is left as found.
         x: `[N, ...]`, or a loader of batches (or of tuples that start with one); read block by block.
-        input_space: Also measure distances `|z| / ||grad z||` in the network's input space, exact within each
-            point's tile (beyond it, the fold continued straight), so of piecewise-affine networks alone. Costs
-            min(D, U) passes instead of one.
-        workers: Share the rows between so many processes (by joblib, whose `parallel_config` may send them to dask or
-            ray); means then agree to rounding, all else exactly. Worth it from some seconds of work.
-        progress: As in `tessellate`; how far it is can be told of a tensor of rows, in this process.
+        progress: As in `tessellate`; only a tensor of rows has a known length.
 
     Returns:
-        `FoldDistances`; exact up to rounding. Memory does not grow with the number of rows (with workers it does).
+        `FoldDistances`; exact up to rounding. Memory does not grow with the number of rows.
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
@@ -221,164 +204,52 @@ def fold_distances(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (8).
     """
     check_progress(progress)
-    program = _program(model, x, input_space)
-    if workers is None:
-        with sharing(progress, "fold distances") as share:
-            blocks = row_blocks(x, program)
-            running = _measured(program, _told(blocks, len(x), share) if isinstance(x, Tensor) else blocks, input_space)
-    elif not isinstance(model, nn.Module):
-        raise InputError("workers need the module itself, not a network that was read from it.")
-    else:
-        rows = torch.cat(list(row_blocks(x, program)))
-        running = [_Running(layer) for layer in layers(program)]
-        for part in by_rows(partial(_sums, model, input_space), [rows], workers=workers, what="rows"):
-            for statistics, sums in zip(running, part, strict=True):
-                statistics.sums = statistics.sums.with_(sums)
+    program = traced(model, x, smooth=True).program()
+    running = [_Running(layer) for layer in layers(program)]
+    done = 0
+    with sharing(progress, "fold distances") as share, torch.no_grad():
+        for block in row_blocks(x, program):
+            if isinstance(x, Tensor):
+                share(done / len(x))
+            values = {fold.output: z for fold, z in cuts(program, block)}
+            for statistics in running:
+                statistics.add(values[statistics.layer.fold.output])
+            done += len(block)
     shapes = value_shapes(program)
     return FoldDistances(tuple(statistics.result(shapes) for statistics in running))
 
 
-def _told(blocks: Iterable[Tensor], rows: int, share: Share) -> Iterator[Tensor]:
-    """The blocks; before each the share of rows behind it is told."""
-    done = 0
-    for block in blocks:
-        share(done / rows)
-        yield block
-        done += len(block)
-
-
-def _program(model: nn.Module | SplineNetwork, x: Any, input_space: bool) -> Program:
-    """What the model does; without smooth activations where distances need tiles."""
-    program = traced(model, x, smooth=not input_space).program()
-    if input_space and (soft := [step.site.label for step in program.steps if isinstance(step, Smooth)]):
-        raise UnsupportedModelError(
-            f"distances in input space need a piecewise-affine network; this one was traced with {', '.join(soft)}."
-        )
-    return program
-
-
-def _measured(program: Program, blocks: Iterable[Tensor], input_space: bool) -> list[_Running]:
-    running = [_Running(layer) for layer in layers(program)]
-    for block in blocks:
-        with torch.no_grad():
-            values = {fold.output: z for fold, z in cuts(program, block)}
-        straight = _input_distances(program, block) if input_space else {}
-        for statistics in running:
-            name = statistics.layer.fold.output
-            statistics.add(values[name], straight.get(name))
-    return running
-
-
-@torch.inference_mode(False)
-def _sums(model: nn.Module, input_space: bool, rows: Tensor) -> list[_Sums]:
-    """What one process finds of its rows, layer by layer."""
-    program = _program(model, rows, input_space)
-    return [statistics.sums for statistics in _measured(program, row_blocks(rows, program), input_space)]
-
-
-@torch.inference_mode(False)  # gradients are taken
-def point_distances(model: nn.Module | SplineNetwork, x: Any, *, space: str = "layer") -> list[np.ndarray]:
-    """Distances from each point to each unit's fold: per site of `fold_distances`, `[N, U]` over single units.
-
-    In the layer's input space, or in the network's (`space="input"`): exact in the point's tile of piecewise-affine
-    networks. Infinite where a unit does not depend on the space's points.
-    """
-    check_choice(space, "space", ("layer", "input"))
-    program = _program(model, x, space == "input")
-    found, shapes = layers(program), value_shapes(program)
-    norms = {layer.fold.output: torch.from_numpy(layer.weight_norms(shapes)[layer.groups]) for layer in found}
-    parts: dict[str, list[Tensor]] = {name: [] for name in norms}
-    for block in row_blocks(x, program):
-        if space == "input":
-            distances = _input_distances(program, block)
-        else:
-            with torch.no_grad():
-                distances = {f.output: z.abs() / norms[f.output] for f, z in cuts(program, block) if f.output in norms}
-        for name in parts:
-            parts[name].append(distances[name].nan_to_num(nan=torch.inf, posinf=torch.inf))
-    return [torch.cat(part).numpy() for part in parts.values()]
-
-
-def _input_distances(program: Program, block: Tensor) -> dict[str, Tensor]:
-    """Per fold `[N, U]` distances in the network's input space."""
-    split = torch.from_numpy(unit_distances(program, block.numpy())).split([f.site.units for f in program.folds], 1)
-    return {fold.output: part for fold, part in zip(program.folds, split, strict=True)}
-
-
-@dataclass
-class _Sums:
-    """What is known of some rows at one layer, `[G]` each; two of them make that of both."""
-
-    count: int
-    mean: Tensor
-    squares: Tensor  # of deviations from the mean
-    positive: Tensor
-    lowest: Tensor
-    highest: Tensor
-    closest: Tensor
-    far: Tensor | None  # the rest: of distances in the network's input space
-    far_sum: Tensor
-    far_count: Tensor
-
-    def with_(self, other: _Sums) -> _Sums:
-        """Chan, Golub and LeVeque's update."""
-        total = self.count + other.count
-        shift = other.mean - self.mean
-        far = other.far if self.far is None else self.far if other.far is None else torch.minimum(self.far, other.far)
-        return _Sums(
-            total,
-            self.mean + shift * (other.count / total),
-            self.squares + (other.squares + shift.square() * (self.count * other.count / total)),
-            self.positive + other.positive,
-            torch.minimum(self.lowest, other.lowest),
-            torch.maximum(self.highest, other.highest),
-            torch.minimum(self.closest, other.closest),
-            far,
-            self.far_sum + other.far_sum,
-            self.far_count + other.far_count,
-        )
-
-
 class _Running:
-    """Statistics of one layer, block by block."""
+    """Statistics of one layer, block by block, by Chan, Golub and LeVeque's update."""
 
     def __init__(self, layer: Layer) -> None:
         self.layer = layer
         self.order = torch.from_numpy(np.argsort(layer.groups, kind="stable"))
         self.groups = len(layer.centers)
-        sizes = np.bincount(layer.groups, minlength=self.groups)
-        if len(set(sizes.tolist())) > 1:
+        if len(set(np.bincount(layer.groups, minlength=self.groups).tolist())) > 1:
             raise InputError(f"{layer.fold.site.path}: channels have unequal numbers of folds.")
-        zeros = torch.zeros(self.groups, dtype=torch.float64)
-        none = zeros + torch.inf
-        self.sums = _Sums(0, zeros, zeros, zeros, none, -none, none, None, zeros, zeros)
+        self.count = 0
+        self.mean = self.squares = self.positive = torch.zeros(self.groups, dtype=torch.float64)
+        self.lowest = self.closest = self.mean + torch.inf
+        self.highest = -self.lowest
 
-    def _grouped(self, values: Tensor) -> Tensor:
-        """`[n, G]`: a group's units below each other."""
-        return values[:, self.order].reshape(len(values), self.groups, -1).transpose(1, 2).reshape(-1, self.groups)
-
-    def add(self, values: Tensor, distances: Tensor | None) -> None:
-        z = self._grouped(values)
-        mean, none = z.mean(0), torch.zeros(self.groups, dtype=torch.float64)
-        far, far_sum, far_count = None, none, none
-        if distances is not None:
-            d = self._grouped(distances)
-            finite = d.isfinite()
-            far, far_sum, far_count = d.amin(0), torch.where(finite, d, 0.0).sum(0), finite.sum(0).double()
-        sums = _Sums(
-            len(z), mean, (z - mean).square().sum(0), (z > 0).sum(0).double(),
-            z.amin(0), z.amax(0), z.abs().amin(0), far, far_sum, far_count,
-        )  # fmt: skip
-        self.sums = self.sums.with_(sums)
+    def add(self, values: Tensor) -> None:
+        # [n, G]: a group's units below each other
+        z = values[:, self.order].reshape(len(values), self.groups, -1).transpose(1, 2).reshape(-1, self.groups)
+        mean, total = z.mean(0), self.count + len(z)
+        shift = mean - self.mean
+        between = shift.square() * (self.count * len(z) / total)
+        self.squares = self.squares + ((z - mean).square().sum(0) + between)
+        self.mean = self.mean + shift * (len(z) / total)
+        self.positive = self.positive + (z > 0).sum(0)
+        self.lowest, self.highest = torch.minimum(self.lowest, z.amin(0)), torch.maximum(self.highest, z.amax(0))
+        self.closest = torch.minimum(self.closest, z.abs().amin(0))
+        self.count = total
 
     def result(self, shapes: dict[str, tuple[int, ...]]) -> SiteDistances:
-        sums = self.sums
-        far = far_mean = None
-        if sums.far is not None:
-            far = sums.far.numpy()
-            far_mean = torch.where(sums.far_count > 0, sums.far_sum / sums.far_count.clamp_min(1), torch.inf).numpy()
-        deviation, active = (sums.squares / sums.count).sqrt().numpy(), (sums.positive / sums.count).numpy()
+        deviation, active = (self.squares / self.count).sqrt(), self.positive / self.count
+        tensors = (self.mean, deviation, self.lowest, self.highest, self.closest, active)
+        norms = self.layer.weight_norms(shapes)
         return SiteDistances(
-            self.layer.fold.site, self.layer.number, sums.count, self.layer.weight_norms(shapes), sums.mean.numpy(),
-            deviation, sums.lowest.numpy(), sums.highest.numpy(), sums.closest.numpy(), active, far, far_mean,
-        )  # fmt: skip
+            self.layer.fold.site, self.layer.number, self.count, norms, *(tensor.numpy() for tensor in tensors)
+        )

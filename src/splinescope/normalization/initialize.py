@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,16 +16,15 @@ from ..network.program import Affine
 from ..network.readable import unwrap
 from ..network.watching.intercept import Hooked
 from ..network.watching.module_graph import owns_weights
-from ..support.checks import check_choice, check_generator, check_pair, check_positive
+from ..support.checks import check_choice, check_generator, check_positive
 from ..support.display import Result, table
 from ..support.errors import InputError
-from ..support.threads import ALONE
 from ._data import Moments, first_row, raw_batches
 from ._layers import NORMS, Owners, owners
 from ._weights import add_to_bias_, channel_rows, scale_outputs_
 
-Method = Literal["mean", "standard", "whiten", "quantile", "unit_variance", "one_unit_per_point"]
-METHODS = ("mean", "standard", "whiten", "quantile", "unit_variance", "one_unit_per_point")
+Method = Literal["mean", "standard", "whiten", "quantile", "unit_variance"]
+METHODS = ("mean", "standard", "whiten", "quantile", "unit_variance")
 
 _CONSTANT = 1e-12  # a deviation below this share of the largest value is rounding: float64 sums of a million terms
 
@@ -76,8 +75,6 @@ def initialize_(
     x: Any,
     *,
     method: Method = "standard",
-    eps: float = 0.0,
-    quantiles: tuple[float, float] = (0.1, 0.9),
     branch: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Initialization:
@@ -89,34 +86,27 @@ def initialize_(
 
     - "mean": $b \leftarrow b - m$. The fold passes through the mean of the layer's inputs.
     - "standard": $W \leftarrow W/s,\ b \leftarrow (b - m)/s$. The network then equals, on this data, the same
-      network with batch norm after each of these layers ($\gamma = 1, \beta = 0$, full batch; same `eps`).
+      network with batch norm after each of these layers ($\gamma = 1, \beta = 0, \epsilon = 0$, full batch).
     - "whiten": $W \leftarrow C^{-1/2} W$ with $C$ the covariance of the layer's outputs, so that folds also turn
       until the outputs are uncorrelated; where $C$ is singular (more units than input dimensions) its inverse is
       taken on its range, and each unit is scaled to deviation 1 again.
-    - "quantile": as "standard", but the fold of each unit passes through a quantile of its outputs instead of the
-      mean; the quantiles are spread evenly over `quantiles`, in an order drawn at random.
+    - "quantile": as "standard", but the fold of each unit passes through a quantile of its outputs, from 0.1 to 0.9,
+      in an order drawn at random.
     - "unit_variance": $W \leftarrow W / s$ with one $s$ for the whole layer, offsets 0: what LSUV does (Mishkin and
       Matas 2016), from whatever directions the weights have. It places no folds; it is here to compare with.
-    - "one_unit_per_point": each unit answers to one data point of its own (`one_unit_per_point_`); linear layers
-      only, and only with as many suitable points as units.
 
     Args:
         model: Without batch norm (see `merge_batchnorm`), in evaluation mode if it has dropout; changed in place.
         x: `[N, ...]`, or a loader that can be iterated once per layer.
-        method: One of the above.
-        eps: Added to the variance, as batch norm does. With 0 the result is a fixed point: a second call with
-            "mean" or "standard" changes nothing (up to rounding).
-        quantiles: Lowest and highest quantile for "quantile".
+        method: One of the above. A second call with "mean" or "standard" changes nothing (up to rounding).
         branch: Deviation that a layer gets whose output reaches non-linearities only as a term of a sum (the last of a
             residual block), instead of 1. In a stack of n blocks 1 lets the sums grow about like sqrt(n), as batch norm
-            inside the blocks does; n ** -0.5 keeps them about sqrt(2). Not for "mean", nor for a
-            model that has no such layer: behind a norm the last one of a block moves no fold.
-        generator: Order of the quantiles, choice of the points; torch's global one if None, as in `torch.nn.init`.
+            inside the blocks does; n ** -0.5 keeps them about sqrt(2). Not for "mean", nor for a model that has no
+            such layer.
+        generator: Order of the quantiles; torch's global one if None, as in `torch.nn.init`.
 
     Returns:
         An `Initialization`; its `undo()` puts everything back.
-
-    Norms in the network (`nn.LayerNorm`, `GroupNorm`, affine `InstanceNorm`) stay, with other weights and biases.
 
     Limits: a sum that enters a non-linearity (skip connection) has each of its own layers normalized, as batch norm
     inside a block does, not the sum (`sums` of the result names them). Maps written as functions (`F.linear`), tied or
@@ -133,9 +123,6 @@ def initialize_(
         True
     """
     check_choice(method, "method", METHODS)
-    quantiles = check_pair(quantiles, "quantiles", 0.0, 1.0)
-    if not (isinstance(eps, int | float) and eps >= 0):
-        raise InputError(f"eps must be a number >= 0, got {eps!r}.")
     check_generator(generator)
     check_positive(branch, "branch")
     if method == "mean" and branch != 1:
@@ -144,17 +131,14 @@ def initialize_(
     targets, owned = _targets(model, x, method)
     if branch != 1 and not owned.branches:
         raise InputError(
-            f"branch must be 1 for this model, got {branch}: none of its layers reaches a non-linearity through a sum "
-            "alone. (Behind a norm, as in pre-norm residual blocks, the deviation of a branch moves no fold.)"
+            f"branch must be 1 for this model, got {branch}: no layer reaches a non-linearity through a sum alone "
+            "(behind a norm, the deviation of a branch moves no fold)."
         )
     parameters = [p for layer in targets.values() for p in (layer.weight, layer.bias)]
     before = tuple((p, p.clone()) for p in parameters)
     done = Initialization(method, tuple(targets), {}, owned.sums, owned.branches, before)
     try:
         for path, layer in targets.items():
-            if method == "one_unit_per_point":
-                _one_unit_per_point_(model, path, layer, x, generator)
-                continue
             layer.bias.zero_()  # whatever it was, it is about to be replaced, and a large one would cost digits
             moments = Moments(whiten=method == "whiten")
             for z in _outputs(model, layer, x):
@@ -163,15 +147,15 @@ def initialize_(
             square = moments.deviation**2
             if method == "unit_variance":
                 square = (square.mean() + moments.mean.var(correction=0)).expand_as(square)  # of all outputs together
-            scale = torch.where(constant, 1.0, (square + eps).rsqrt())
+            scale = torch.where(constant, 1.0, square.rsqrt())
             if constant.any():
                 done.constant[path] = tuple(constant.nonzero().flatten().tolist())
             center = moments.mean if method != "unit_variance" else torch.zeros_like(moments.mean)
             if method == "quantile":
-                center = _spread_quantiles(model, layer, x, quantiles, generator)
+                center = _spread_quantiles(model, layer, x, generator)
             add_to_bias_(layer, -center)
             if method == "whiten":
-                _whiten_(layer, moments.covariance, eps)
+                _whiten_(layer, moments.covariance)
             elif method != "mean":
                 scale_outputs_(layer, scale)
             if path in owned.branches and method != "mean":
@@ -210,8 +194,6 @@ def _targets(model: nn.Module, data: Any, method: str) -> tuple[dict[str, Any], 
             problems.append(f"{path} computes its weight (weight norm, spectral norm or pruning)")
         elif (not norm and calls.count(id(layer)) > 1) or uses.count(id(layer.weight)) > 1:
             problems.append(f"{path} is used more than once: its inputs differ from use to use")
-        elif method == "one_unit_per_point" and not isinstance(layer, nn.Linear):
-            problems.append(f"{path} is a {type(layer).__name__}; one unit per point needs Linear layers")
         elif method == "whiten" and (norm or getattr(layer, "groups", 1) > 1):
             problems.append(f"{path} is a norm or has groups, and whitening mixes units")
     if problems:
@@ -223,13 +205,13 @@ class _Reached(Exception):
     """The layer has been run; the rest of the forward pass is not needed."""
 
 
-def _watch(model: nn.Module, layer: nn.Module, data: Any, take: Callable[[Any, Tensor], Tensor]) -> Iterator[Tensor]:
-    """What `take(inputs, output)` picks at a layer, batch by batch; the model runs in its own dtype."""
+def _outputs(model: nn.Module, layer: Any, data: Any) -> Iterator[Tensor]:
+    """A layer's outputs as rows `[n, channels]` in float64, batch by batch; the model runs in its own dtype."""
     like = next(model.parameters())
     seen: list[Tensor] = []
 
-    def hook(_module: nn.Module, inputs: Any, output: Tensor) -> None:
-        seen.append(take(inputs, output))
+    def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        seen.append(channel_rows(layer, output.double()))
         raise _Reached
 
     rows = 0
@@ -244,63 +226,27 @@ def _watch(model: nn.Module, layer: nn.Module, data: Any, take: Callable[[Any, T
         raise InputError(f"data must hold at least 2 rows (one row has no spread), got {rows}.")
 
 
-def _outputs(model: nn.Module, layer: Any, data: Any) -> Iterator[Tensor]:
-    """A layer's outputs as rows `[n, channels]` in float64, batch by batch."""
-    return _watch(model, layer, data, lambda _inputs, output: channel_rows(layer, output.double()))
-
-
-def _whiten_(layer: Any, covariance: Tensor, eps: float) -> None:
+def _whiten_(layer: Any, covariance: Tensor) -> None:
     """Turn the outputs, whose mean is zero, so that their covariance is the identity on its range, scaled to 1."""
     values, vectors = torch.linalg.eigh(covariance)
     kept = values > 1e-10 * values.max()  # below: the rounding of the covariance itself
-    inverse_root = torch.where(kept, (values.clamp_min(0) + eps).rsqrt(), 0.0)
+    inverse_root = torch.where(kept, values.clamp_min(0).rsqrt(), 0.0)
     turn = vectors * inverse_root @ vectors.T
     left = (turn @ covariance @ turn).diagonal().clamp_min(0).sqrt()
-    turn = turn / torch.where(left > 1e-6, left, 1.0)[:, None] if eps == 0 else turn
+    turn = turn / torch.where(left > 1e-6, left, 1.0)[:, None]
     axis = 1 if hasattr(layer, "output_padding") and layer.transposed else 0
     weight = layer.weight.double().movedim(axis, 0)
     layer.weight.copy_((turn.to(weight) @ weight.flatten(1)).reshape(weight.shape).movedim(0, axis))
     layer.bias.copy_(turn.to(weight) @ layer.bias.double())
 
 
-def _spread_quantiles(
-    model: nn.Module, layer: Any, data: Any, quantiles: tuple[float, float], generator: torch.Generator | None
-) -> Tensor:
+def _spread_quantiles(model: nn.Module, layer: Any, data: Any, generator: torch.Generator | None) -> Tensor:
     """`[channels]` one quantile of each channel's outputs."""
     z = torch.cat(list(_outputs(model, layer, data))).cpu().sort(0).values
     channels = z.shape[1]
-    wanted = torch.linspace(*quantiles, channels, dtype=torch.float64) if channels > 1 else torch.tensor([0.5]).double()
+    wanted = torch.linspace(0.1, 0.9, channels, dtype=torch.float64) if channels > 1 else torch.tensor([0.5]).double()
     place = wanted[torch.randperm(channels, generator=generator)] * (len(z) - 1)
     below = place.floor().long()
     columns = torch.arange(channels)
     lower, upper = z[below, columns], z[(below + 1).clamp_max(len(z) - 1), columns]
     return torch.lerp(lower, upper, place - below)
-
-
-def _one_unit_per_point_(
-    model: nn.Module, path: str, layer: nn.Linear, data: Any, generator: torch.Generator | None
-) -> None:
-    """Give each unit a point that is the furthest in its own direction among the chosen ones."""
-    with ALONE:
-        from ..representation import one_unit_per_point_
-
-    seen = _watch(model, layer, data, lambda inputs, _output: inputs[0].double().reshape(-1, layer.in_features))
-    points = torch.cat(list(seen)).cpu()
-    origin = points.mean(0)
-    centered = points - origin
-    order = torch.randperm(len(points), generator=generator)
-    chosen = torch.zeros(0, layer.in_features, dtype=torch.float64)
-    for point in centered[order]:
-        inner, squares = chosen @ point, chosen.square().sum(1)
-        apart = (inner < squares * (1 - 1e-9)).all() and (inner < point @ point * (1 - 1e-9)).all()
-        if apart and bool(point.any()):
-            chosen = torch.cat([chosen, point[None]])
-        if len(chosen) == layer.out_features:
-            break
-    if len(chosen) < layer.out_features:
-        raise InputError(
-            f"{path} has {layer.out_features} units, but only {len(chosen)} of {len(points)} points could be found "
-            "that are each the furthest in their own direction; give more data or fewer units."
-        )
-    one_unit_per_point_(layer, chosen, center=False)
-    add_to_bias_(layer, -(layer.weight.double() @ origin.to(layer.weight.device)))

@@ -19,27 +19,11 @@ from ..support.errors import InputError
 from ._data import Moments, raw_batches, traced
 from .fold_distances import FoldDistances, SiteDistances, fold_distances
 
-
-@dataclass(frozen=True)
-class Thresholds:
-    """What counts as a finding.
-
-    Attributes:
-        far: A fold is far from all data if the nearest point is further than this many deviations of the data
-            along the fold's normal.
-        imbalance: A layer is out of balance if its channels' typical deviation is this many times above or below the
-            median layer's.
-        stale_mean: Running means are stale if they are this many true deviations off (root mean square over
-            channels), over and above three standard errors of the data at hand.
-        stale_ratio: Running deviations are stale if they are off by this factor (root mean square of logarithms).
-        jitter: Batches are too small if 1/sqrt(B), the spread of a fold in units of the data's, exceeds this.
-    """
-
-    far: float = 1.0
-    imbalance: float = 10.0
-    stale_mean: float = 0.25
-    stale_ratio: float = 1.5
-    jitter: float = 0.25
+FAR = 1.0  # a fold is far if its nearest point is further than so many deviations of the data along its normal
+IMBALANCE = 10.0  # a layer's typical deviation, times or divided by the median layer's
+STALE_MEAN = 0.25  # running means off by so many true deviations (rms over channels), beyond three standard errors
+STALE_RATIO = 1.5  # running deviations off by this factor (rms of logarithms)
+JITTER = 0.25  # 1/sqrt(B), the spread of a fold over the batches in units of the data's
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,9 +98,7 @@ class NormalizationReport(Result):
 
 
 @torch.inference_mode(False)  # gradients are taken
-def normalization_report(
-    model: nn.Module | SplineNetwork, x: Any, *, thresholds: Thresholds | None = None
-) -> NormalizationReport:
+def normalization_report(model: nn.Module | SplineNetwork, x: Any) -> NormalizationReport:
     r"""Look for what normalization should have prevented, or has caused, in a network on its data.
 
     - *dead*: channels never positive on the data, so a ReLU passes nothing and learns nothing.
@@ -134,7 +116,6 @@ def normalization_report(
     Args:
         model: A module in evaluation mode, or a traced network (then running statistics cannot be checked).
         x: `[N, ...]` or a loader; the training loader, if its batch size is to be judged.
-        thresholds: What counts as a finding.
 
     Returns:
         A `NormalizationReport`; print its `summary()`. The model is left as found.
@@ -148,7 +129,6 @@ def normalization_report(
         >>> [f.kind for f in normalization_report(net, torch.randn(50, 2)).findings]
         ['dead', 'far folds']
     """
-    limits = thresholds or Thresholds()
     network = traced(model, x)
     sizes = [len(batch) for batch in raw_batches(x)]
     if sum(sizes) < 2:
@@ -158,12 +138,12 @@ def normalization_report(
     norms = {path: m for path, m in inner.named_modules() if isinstance(m, _BatchNorm)}
     findings: list[Finding] = []
     for site in distances:
-        findings += _channel_findings(site, limits, _ADVICE_WITH_BATCH_NORM if norms else _ADVICE)
-    findings += _balance_findings(distances, limits)
+        findings += _channel_findings(site, _ADVICE_WITH_BATCH_NORM if norms else _ADVICE)
+    findings += _balance_findings(distances)
     if isinstance(model, nn.Module):
-        findings += _stale_findings(inner, norms, x, limits)
+        findings += _stale_findings(inner, norms, x)
         if norms and not isinstance(x, (Tensor, np.ndarray)):
-            findings += _batch_findings(min(sizes[:-1] or sizes), limits)
+            findings += _batch_findings(min(sizes[:-1] or sizes))
     span = None if isinstance(x, (Tensor, np.ndarray)) else (min(sizes), max(sizes))
     return NormalizationReport(tuple(findings), distances, sum(sizes), span)
 
@@ -181,7 +161,7 @@ _ADVICE_WITH_BATCH_NORM = _ADVICE | {
 }
 
 
-def _channel_findings(site: SiteDistances, limits: Thresholds, advice: dict[str, str]) -> list[Finding]:
+def _channel_findings(site: SiteDistances, advice: dict[str, str]) -> list[Finding]:
     # a channel that bends twice is judged by both folds: the one that no data reaches costs nothing
     constant = site.by_bend(site.deviation <= 1e-12 * np.maximum(np.abs(site.mean), np.finfo(float).tiny)).all(0)
     below, above = site.by_bend(site.highest <= 0), site.by_bend(site.lowest >= 0)
@@ -189,7 +169,7 @@ def _channel_findings(site: SiteDistances, limits: Thresholds, advice: dict[str,
     dead = below.all(0) & unsplit
     on = unsplit & ~dead
     nearest, offsets, spread = (site.by_bend(v).min(0) for v in (site.nearest, site.offset, site.best_rms))
-    far = unsplit & (nearest > limits.far * spread)
+    far = unsplit & (nearest > FAR * spread)
     found = []
     for kind, where in (("constant", constant), ("dead", dead), ("always on", on), ("far folds", far)):
         if not where.any():
@@ -202,7 +182,7 @@ def _channel_findings(site: SiteDistances, limits: Thresholds, advice: dict[str,
     return found
 
 
-def _balance_findings(distances: FoldDistances, limits: Thresholds) -> list[Finding]:
+def _balance_findings(distances: FoldDistances) -> list[Finding]:
     sizes = np.array([np.median(site.deviation) for site in distances])
     if len(sizes) < 2 or not (sizes > 0).any():
         return []
@@ -210,22 +190,22 @@ def _balance_findings(distances: FoldDistances, limits: Thresholds) -> list[Find
     found = []
     for site, size in zip(distances, sizes, strict=True):
         ratio = size / typical
-        if 0 < ratio < 1 / limits.imbalance or ratio > limits.imbalance:
+        if 0 < ratio < 1 / IMBALANCE or ratio > IMBALANCE:
             detail = f"deviation {ratio:.3g} times the median layer's"
             found.append(Finding("out of balance", site.name, len(site), len(site), detail, "rescale (standard)"))
     return found
 
 
-def _batch_findings(size: int, limits: Thresholds) -> list[Finding]:
+def _batch_findings(size: int) -> list[Finding]:
     jitter = 1 / np.sqrt(size)
-    if jitter <= limits.jitter:
+    if jitter <= JITTER:
         return []
-    advice = f"use batches of {int(np.ceil(limits.jitter**-2))} or more, or a norm that does not use the batch"
+    advice = f"use batches of {int(np.ceil(JITTER**-2))} or more, or a norm that does not use the batch"
     return [Finding("small batches", "", 0, 0, f"B = {size}: folds jitter by {jitter:.0%} of the spread", advice)]
 
 
 @torch.no_grad()
-def _stale_findings(model: nn.Module, norms: dict[str, _BatchNorm], data: Any, limits: Thresholds) -> list[Finding]:
+def _stale_findings(model: nn.Module, norms: dict[str, _BatchNorm], data: Any) -> list[Finding]:
     """Compare running statistics with those of the data that reaches each batch norm in evaluation mode."""
     found = []
     for path, (moments, rows) in _true_statistics(model, norms, data).items():
@@ -240,7 +220,7 @@ def _stale_findings(model: nn.Module, norms: dict[str, _BatchNorm], data: Any, l
         shift = (norm.running_mean.double().cpu() - mean)[moving] / deviation
         ratio = 0.5 * (norm.running_var.double().cpu()[moving] / variance[moving]).clamp_min(1e-300).log()
         off, factor = float(shift.square().mean().sqrt()), float(ratio.square().mean().sqrt().exp())
-        if off > limits.stale_mean + 3 / np.sqrt(rows) or factor > limits.stale_ratio:
+        if off > STALE_MEAN + 3 / np.sqrt(rows) or factor > STALE_RATIO:
             detail = f"means {off:.3g} deviations off, deviations by a factor {factor:.3g}"
             advice = "run the training data through in train mode (no optimizer) to refresh them"
             found.append(Finding("stale statistics", path, len(mean), len(mean), detail, advice))

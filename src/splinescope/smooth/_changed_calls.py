@@ -24,14 +24,10 @@ def follow(x: Tensor) -> Tensor:
 
 
 class Uncast(Functions):
-    """Leaves casts from float64 to float32 out where a value depends on the input.
+    """Leaves casts from float64 to float32 out where a value depends on the input; `count` tells how many.
 
-    Norms and attention of `transformers` compute in float32 whatever the model's dtype is: a guard against half
-    precision, which rounds a model of float64. Constants (rotary angles) are left as the model makes them, and so are
-    casts to half precision, which a model has on purpose.
-
-    Attributes:
-        count: How many casts were left out.
+    Norms and attention of `transformers` compute in float32 whatever the model's dtype is, which rounds a model of
+    float64. Constants and casts to half precision stay as the model makes them.
     """
 
     def __init__(self) -> None:

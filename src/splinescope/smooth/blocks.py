@@ -19,10 +19,8 @@ from .capture import Forward, PartCall, capture, main_tensor
 def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None, mask: Any = None) -> Block:
     """A part of a network as a network of its own, with what enters it on real inputs.
 
-    Every tool of this package then runs on the part: slices of its input space at three real tokens, tilings, distances
-    of the activations to the folds, local complexity, representation geometry. A part that runs on single tokens and
-    gives them the same as among others (an MLP) becomes a network of one token `[N, D]`; any other (attention) of whole
-    sequences `[N, T, D]`. Which it is, is found by running it both ways.
+    Every tool of this package then runs on the part. One that gives single tokens the same as among others (an MLP,
+    seen by running it both ways) becomes a network of one token `[N, D]`; any other of whole sequences `[N, T, D]`.
 
     Args:
         model: A module in eval mode; the part is copied.
@@ -31,9 +29,6 @@ def block(model: nn.Module, path: str, x: Any, *, forward: Forward | None = None
         x: What the model takes: token ids, embeddings, images, or a mapping.
         forward: How to call the model on them.
         mask: `[B, T]` which tokens are real; the others are left out of `Block.inputs` (of one token each).
-
-    Returns:
-        The part, a module of one tensor, whose `inputs` are its activations.
 
     Example:
         >>> import torch, splinescope as ss

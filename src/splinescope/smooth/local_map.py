@@ -16,7 +16,6 @@ from torch.utils._pytree import tree_map
 from ..network.outputs import one_tensor
 from ..network.readable import check_mode, check_statistics, floating_like, unwrap
 from ..network.watching.calls import module_paths
-from ..network.watching.recurrent import unrolled
 from ..network.watching.undisturbed import as_written
 from ..support.checks import as_float64_array, as_rows, check_generator, check_whole, running_on
 from ..support.display import Result, table
@@ -33,19 +32,12 @@ def local_map(
 ) -> LocalMap:
     """The affine map A_x x + c_x that a network applies at x.
 
-    What is not affine is held at the values it has at x: attention weights, the scales of layer, RMS and group norms
-    (centering is linear and stays), winners of max-pools, and activations as x times a gate,
-
-        phi(x) = phi(0) + g(x) x,    g(x) = (phi(x) - phi(0)) / x,
-
-    or by their slope where they are piecewise affine. In a product of two values that depend on the input, the one that
-    came out of an activation (the gate of a gated MLP) is held. The rest of the network is affine already, so that
-
-        f(x) = A_x x + c_x
-
-    **exactly** at x (up to rounding; measured in `gap`). For piecewise-affine networks it is the map of x's tile; for
-    others an estimate away from x, how good `validity` measures. A is not the Jacobian of a smooth network: the
-    Jacobian also differentiates what is held here.
+    What is not affine is held at the values it has at x: attention weights, the scales of norms (centering stays),
+    winners of max-pools, and activations as x times a gate, `phi(x) = phi(0) + g(x) x`, or by their slope where they
+    are piecewise affine. Of a product of two values the one that came out of an activation is held. So
+    `f(x) = A_x x + c_x` **exactly** at x (up to rounding; measured in `gap`). For piecewise-affine networks it is the
+    map of x's tile; for others an estimate away from x (see `validity`), and not the Jacobian, which also
+    differentiates what is held.
 
     Args:
         model: A torch module in eval mode; left as it is. It runs in its own dtype.
@@ -55,13 +47,8 @@ def local_map(
             `pick_output`, or here.
         layers: Paths of the layers for `LocalMap.layer`; the entries of the model's module lists if None.
 
-    Returns:
-        The map. Nothing is written down as a matrix unless asked.
-
-    Raises:
-        InputError: x holds integers, or does not fit the model.
-        UnsupportedModelError: The model is in train mode, or a product or function of the input reaches the output
-            that has no factor to hold; all of them are named.
+    Nothing is written down as a matrix unless asked. A product or function of the input that has no factor to hold is
+    refused; all of them are named.
 
     Cost: three forward passes; each product with A or its transpose about two more.
 
@@ -255,7 +242,7 @@ class LocalMap(Result):
 
     def _run(self, u: Tensor, record: Record | None) -> tuple[Tensor, Record]:
         """The held network on u; (output, record). With no record, one is made at u."""
-        with as_written(self._model), unrolled(self._model):
+        with as_written(self._model):
             entering = follow(mark_live(u * 1.0))
             casts = Uncast() if u.dtype == torch.float64 else contextlib.nullcontext()
             with module_paths(self._model) as paths, Holding(paths, u.dtype, record) as holding, casts:

@@ -46,17 +46,12 @@ def softened_relu(x: Tensor, beta: float, mix: float = 0.5) -> Tensor:
 
 
 def soften(model: nn.Module, beta: float = 0.5, *, mix: float = 0.5) -> Softened:
-    """A copy of a network with every ReLU softened by beta; see `softened_relu`.
-
-    No weight is touched: one number moves a trained network from its piecewise-affine self (1) to ever smoother ones.
+    """A copy of a network with every ReLU softened by beta; see `softened_relu`. No weight is touched.
 
     Args:
         model: A module; ReLUs may be modules or function calls. It is left as it is.
         beta: In [0, 1], for all ReLUs.
         mix: c, the share of the SiLU-like part.
-
-    Returns:
-        The copy, a module like the model.
 
     Example:
         >>> import torch, splinescope as ss
@@ -65,9 +60,7 @@ def soften(model: nn.Module, beta: float = 0.5, *, mix: float = 0.5) -> Softened
         >>> torch.equal(ss.soften(net, beta=1.0)(x), net(x))
         True
 
-    Reference: Balestriero and Baraniuk, "From Hard to Soft: Understanding Deep Network Nonlinearities via Vector
-    Quantization and Statistical Inference"; Hu, Gamba, Balestriero, "Curvature Tuning: Provable Training-free Model
-    Steering From a Single Parameter".
+    Reference: Balestriero and Baraniuk, "From Hard to Soft"; Hu, Gamba, Balestriero, "Curvature Tuning".
     """
     beta = checked_beta(beta)
     if not 0 <= mix <= 1:

@@ -44,9 +44,8 @@ def token_geometry(
     standard deviation of d. Beside them the mean and root mean square of what enters each norm, and per head the
     effective number of tokens that attention looks at, 1 / sum_k p_k^2.
 
-    Gates are found by themselves: an activation whose input a linear layer has just made (of all tokens, not of a
-    pooled vector). The model runs in its own
-    dtype and under the caller's autocast, without gradients; statistics are in float32. Nothing is left behind.
+    Gates are found by themselves: an activation whose input a linear layer has just made, of all tokens. The model runs
+    in its own dtype, without gradients; statistics are in float32.
 
     Args:
         model: A module in eval mode, on tokens `[batch, tokens, ...]`; of `transformers` or your own.
@@ -66,8 +65,7 @@ def token_geometry(
     Returns:
         Named arrays, with padding as NaN.
 
-    Cost: at most 1.1 forward passes on models of width 256 and more (see the benchmarks; below that what it costs to
-    watch a torch call counts, about 1 ms a layer), memory of the batch's pass plus the statistics.
+    Cost: at most 1.1 forward passes on models of width 256 and more.
 
     Example:
         >>> import torch, splinescope as ss

@@ -1,6 +1,5 @@
 """Measuring while a network trains: when, by what loop, and where the records go. Each part adds what it measures."""
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .callbacks import lightning_callback, trainer_callback
 from .monitor import TrainingMonitor
 from .schedules import At, Every, LogSpaced
@@ -13,5 +12,3 @@ __all__ = [
     "lightning_callback",
     "trainer_callback",
 ]
-
-_answer_misspellings(__name__)

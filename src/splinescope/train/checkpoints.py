@@ -1,8 +1,9 @@
-"""Checkpoints: parameters from a file, of which nothing is run, or from a state dict, into a module."""
+"""Checkpoints: parameters from a file, of which nothing is run, or from a state dict, into a module; and factories."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from ..support.arrays import load_tensors
+from ..support.checks import check_file, check_module
 from ..support.errors import FileFormatError, InputError
-from ..support.files import replacing
+from ..support.files import current_folder_first, replacing
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
 """How names of files with parameters end."""
@@ -81,3 +83,27 @@ def _load_safetensors(model: nn.Module, path: str) -> None:
         load_model(model, path)
     except SafetensorError as error:
         raise FileFormatError(f"{path} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
+
+
+def made_by(factory: str, weights: str | os.PathLike[str] | None = None) -> nn.Module:
+    """The module that "package.module:factory" makes, with parameters of a file, in eval mode.
+
+    Its package is imported as Python would from the current folder; the factory has no required arguments.
+    """
+    module_name, _, factory_name = factory.partition(":")
+    with current_folder_first():
+        try:
+            made = getattr(importlib.import_module(module_name), factory_name)
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"MODEL {factory!r} was not found: {error}.") from error
+        if not isinstance(made, nn.Module):
+            if not callable(made):
+                raise InputError(f"{factory} must be a class or function that makes a torch.nn.Module, got {made!r}.")
+            try:
+                made = made()
+            except Exception as error:  # the user's own code: whatever it raises is bad input here
+                raise InputError(f"{factory}() failed: {type(error).__name__}: {error}") from error
+    check_module(made, f"what {factory} gives", read=False)
+    if weights is not None:
+        load_checkpoint(made, check_file(weights))
+    return made.eval()

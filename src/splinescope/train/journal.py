@@ -1,4 +1,4 @@
-"""Records of a training run on disk: JSON lines as the truth, CSV beside them, snapshots of parameters.
+"""Records of a training run on disk: JSON lines, and snapshots of parameters.
 
 Every line ends with a checksum of itself and of all lines before it. JSON knows neither NaN nor infinities: null stands
 for the one, "Infinity" and "-Infinity" for the others.
@@ -6,14 +6,11 @@ for the one, "Infinity" and "-Infinity" for the others.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
 import re
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +25,10 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """A folder with `NAME.jsonl`, `NAME.csv` and, if wanted, `snapshots/step-*.safetensors`.
+    """A folder with `NAME.jsonl` and, if wanted, `snapshots/step-*.safetensors`.
 
     A line is appended and flushed per record; a line cut short by a crash is dropped when the folder is opened again.
     One run writes to it: what another one has appended in the meantime is never written over, nor doubled.
-
-    Raises:
-        InputError: `folder` is a file, or holds records of another measurement; another run has written to it since.
-        FileFormatError: Its records are damaged, or are none.
-        NotWrittenError: The disk is full, or the folder closed; it is as it was before.
     """
 
     def __init__(self, folder: str | os.PathLike[str], header: dict[str, Any], name: str = "complexity") -> None:
@@ -48,7 +40,6 @@ class Journal:
         except OSError as error:
             raise NotWrittenError(f"out must be a folder that can be made, got {str(folder)!r}: {error}.") from error
         self._lines = self.folder / f"{name}.jsonl"
-        self._table = self.folder / f"{name}.csv"
         self._header = header
         self._size = self._checksum = 0  # of all that is written
         with locked(self.folder):
@@ -56,12 +47,21 @@ class Journal:
             self._rewrite(self.records)
 
     def append(self, record: Record) -> None:
-        """Add a record to both files."""
+        """Add a record."""
         line, checksum = _line(record, self._checksum)
         with locked(self.folder):
             self._check_unchanged()
-            named = self._table.exists() and self._table.stat().st_size > 0
-            _append({self._lines: line, self._table: _rows([record], list(record), header=not named)})
+            try:
+                with self._lines.open("ab") as file:
+                    file.write(line)
+            except BaseException as error:
+                if self._lines.exists():
+                    os.truncate(self._lines, self._size)
+                if isinstance(error, OSError):
+                    raise NotWrittenError(
+                        f"{self._lines} cannot take another record: {error}. Earlier ones are there."
+                    ) from error
+                raise
         self._size, self._checksum = self._size + len(line), checksum
         self.records.append(record)
 
@@ -73,11 +73,11 @@ class Journal:
                 self._check_unchanged()
                 self._rewrite(kept)
             self.records = kept
-            for path in self.snapshots():
+            for path in (self.folder / "snapshots").glob("step-*.safetensors"):
                 if step_of(path) >= step:
                     path.unlink(missing_ok=True)
 
-    def snapshot(self, model: nn.Module, step: int) -> Path:
+    def snapshot(self, model: nn.Module, step: int) -> None:
         """Save the model's parameters and buffers."""
         path = self.folder / "snapshots" / f"step-{step:09d}.safetensors"
         try:
@@ -85,10 +85,6 @@ class Journal:
         except OSError as error:
             raise NotWrittenError(f"{path} was not written, nothing is left of it: {error}.") from error
         save_checkpoint(model, path)
-        return path
-
-    def snapshots(self) -> list[Path]:
-        return sorted((self.folder / "snapshots").glob("step-*.safetensors"))
 
     def _read(self) -> list[Record]:
         """The records that are there; a damaged line is refused, a last one that was cut short left out."""
@@ -129,7 +125,7 @@ class Journal:
 
     def _refuse(self, header: Record) -> None:
         differing = "; ".join(
-            f"{key} is {_shown(header, key)} there and {_shown(self._header, key)} here"
+            f"{key} is {header.get(key)} there and {self._header.get(key)} here"
             for key in {**header, **self._header}
             if header.get(key) != self._header.get(key)
         )
@@ -142,7 +138,7 @@ class Journal:
         try:
             with self._lines.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - _END))
+                file.seek(max(0, size - len(_end(0))))
                 same = size == self._size and file.read() == _end(self._checksum).encode()
         except OSError:
             same = False
@@ -160,8 +156,6 @@ class Journal:
         with replacing(self._lines) as partial:
             partial.write_bytes(b"".join(lines))
         self._size, self._checksum = sum(map(len, lines)), checksum
-        with replacing(self._table) as partial:
-            partial.write_bytes(_rows(records, list(records[0]), header=True) if records else b"")
 
 
 _SEALED = re.compile(r'(.*), "checksum": "([0-9a-f]{8})"}')
@@ -170,9 +164,6 @@ _SEALED = re.compile(r'(.*), "checksum": "([0-9a-f]{8})"}')
 
 def _end(checksum: int) -> str:
     return f', "checksum": "{checksum:08x}"}}\n'
-
-
-_END = len(_end(0))
 
 
 def _line(record: Record, checksum: int) -> tuple[bytes, int]:
@@ -194,40 +185,6 @@ def _numbers(record: Record) -> Record:
     """A record with the numbers that `_plain` stands for."""
     special = {None: math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     return {k: special[v] if v is None or (isinstance(v, str) and v in special) else v for k, v in record.items()}
-
-
-def _rows(records: Iterable[Record], names: list[str], *, header: bool) -> bytes:
-    """Lines of CSV."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, names, extrasaction="ignore")
-    if header:
-        writer.writeheader()
-    writer.writerows(records)
-    return text.getvalue().encode()
-
-
-def _append(texts: dict[Path, bytes]) -> None:
-    """Add to the ends of files: to all of them, or to none."""
-    sizes = {path: path.stat().st_size if path.exists() else 0 for path in texts}
-    try:
-        for path, text in texts.items():
-            with path.open("ab") as file:
-                file.write(text)
-    except BaseException as error:
-        for written, size in sizes.items():
-            if written.exists():
-                os.truncate(written, size)
-        if isinstance(error, OSError):
-            raise NotWrittenError(f"{path} cannot take another record: {error}. Earlier ones are there.") from error
-        raise
-
-
-def _shown(header: Record, key: str) -> str:
-    """A setting in words."""
-    value = header.get(key)
-    if isinstance(value, dict):
-        return ", ".join(f"{name} ({number})" for name, number in value.items())
-    return "not given" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def step_of(path: Path) -> int:

@@ -30,10 +30,8 @@ class Loggers:
         self._sinks = [self._sink(one) for one in several if one is not None]
 
     def named(self, record: Mapping[str, Any]) -> dict[str, float]:
-        """The numbers of a record, named with their group: `complexity/train`, `complexity/train 0 net.1`.
-
-        One slash only: where names are paths (mlflow on disk), `train` could not stand beside `train/0 net.1`.
-        """
+        """The numbers of a record, named with their group: `complexity/train`, `complexity/train 0 net.1`."""
+        # one slash only: where names are paths (mlflow on disk), `train` could not stand beside `train/0 net.1`
         numbers = {name: value for name, value in record.items() if isinstance(value, float)}
         return {f"{self._group}/{name.replace('/', ' ')}": value for name, value in numbers.items()}
 

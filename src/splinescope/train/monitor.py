@@ -77,13 +77,12 @@ class TrainingMonitor(Result, ABC):
 
     @property
     def certainty(self) -> Certainty:
-        """What its own numbers are: "estimate", unless a monitor knows better. Metrics are as sure as they are."""
+        """ "estimate", unless a monitor knows better."""
         return "estimate"
 
     @property
     def records(self) -> list[Record]:
-        """What was measured: per record `step`, `seconds` spent on it, by how many steps it is `late` (put off by the
-        budget), how many later due ones it stands for (`skipped`), the numbers of this monitor, and any metrics."""
+        """Per record `step`, `seconds` spent, steps it is `late`, due ones it stands for (`skipped`), and numbers."""
         return list(self._records)
 
     @property
@@ -153,7 +152,7 @@ class TrainingMonitor(Result, ABC):
         return self._measured_late(step)
 
     def measure(self, step: int, *, late: int = 0, skipped: int = 0) -> Record:
-        """Measure now, due or not; `late` is by how many steps the budget put it off, `skipped` what fell due since."""
+        """Measure now, due or not; `late` and `skipped` say what the budget put off."""
         start = time.perf_counter()
         self._budget.begin(start)
         record: Record = {
@@ -198,16 +197,12 @@ class TrainingMonitor(Result, ABC):
         return self._loggers.named(record)
 
     def plot(self, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the records over the steps of training: these numbers, or groups of them ("tokens/nearest" for one curve
-        per layer); None is one curve for each set or metric."""
-        plot_records = drawing("monitor.plot_records")
+        """Draw these numbers, or groups of them ("tokens/nearest"), over the steps; None: each set or metric."""
+        plot_records = drawing("timeline.plot_records")
         return plot_records(self.records, names, ax, label="measured" if self._metrics else self.drawn_as)
 
     def finish(self, step: int | None = None) -> Record | None:
-        """Training is over, at this step (None: the last one told): measure the state that it ended in, and close.
-
-        It is measured whatever schedule and budget say, unless it was already; returns the record if so.
-        """
+        """Training is over, at this step (None: the last one told): measure that state, unless it was, and close."""
         if step is not None and self._last is None:
             self._begin(step)
         if step is not None:

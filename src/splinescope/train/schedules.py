@@ -67,27 +67,16 @@ class At:
         return self._steps[place] if place < len(self._steps) else None
 
 
-EARLY = 10
-"""Due measurements that are always made: what happens first cannot be seen later. Steps 0 to 13 of `LogSpaced(10)`."""
-
-
-BUDGET = 0.1
-"""Share of the time that monitors take unless told otherwise: without a limit a small run spends most of its time."""
+EARLY = 10  # due measurements that are always made: what happens first cannot be seen later
+BUDGET = 0.1  # share of the time: without a limit a small run would spend most of its time on measuring
 
 
 class Budget:
     """Keeps the share of time that goes into measuring within `share`, in the long run.
 
     The first `EARLY` measurements are made on credit; after them one is affordable if with it
-
-        spent + price <= share (elapsed + price),
-
-    everything since the first step counted but the preparation (what the first measurement took beyond the cheapest
-    one: loading, compiling, caching), and the price that of the last one. So the credit is paid back by waiting, and a
-    measurement that took longer than expected puts the next one off.
-
-    Args:
-        share: In (0, 1]; None for no limit.
+    `spent + price <= share (elapsed + price)`, everything since the first step counted but the preparation (what the
+    first measurement took beyond the cheapest one: loading, compiling, caching). The price is that of the last one.
     """
 
     def __init__(self, share: float | None) -> None:
