@@ -105,7 +105,7 @@ def use(tiling: ss.Tiling) -> None:
     Outputs whose squares are beyond float64 overflow, and numpy says so: those alone may warn.
     """
     points = tiling.view.domain.mean(0, keepdims=True)
-    uses = [tiling.check, tiling.summary, tiling.counts_by_depth, tiling.dual_graph, tiling.growth]
+    uses = [tiling.check, tiling.summary, tiling.counts_by_depth, tiling.dual_graph, tiling.folds_per_length]
     uses += [lambda: tiling.locate(points)]
     uses += [lambda name=name: tiling.quantity(name) for name in available(tiling)]
     if tiling.values is not None:

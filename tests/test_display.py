@@ -14,18 +14,14 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.landscape.conditioning import random_conditioning
-from splinescope.meanfield.effects import speed_by_length
 from splinescope.meanfield.manifold import Manifold
 from splinescope.meanfield.measure import ParticleMeasure
-from splinescope.network.program import Tournament
 from splinescope.support.display import CERTAINTIES, Result, Shown, brief, in_words, table
-from splinescope.tiling.measures.margin import InputMargin
 
 # what is no answer, by the reason why it need not say how sure it is
 NO_ANSWERS = {
     "made by the user and given": (
-        *("Slice", "LogSpaced", "Every", "At", "Thresholds", "Data", "GaussianInputs"),
+        *("Slice", "LogSpaced", "Every", "At", "Data", "GaussianInputs"),
         *("Manifold", "ParticleMeasure", "TwoLayer", "TwoLayerBN"),
         *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian"),
         *("Property", "Clause"),
@@ -34,7 +30,7 @@ NO_ANSWERS = {
         *("SplineNetwork", "Program", "ParameterNetwork", "Interpolated"),
     ),
     "a part of an answer that says it": ("Witness",),
-    "a tool whose results say it": ("PolaritySampler", "MagnetSampler", "Retiler", "MergeAway", "LayerwiseDescent"),
+    "a tool whose results say it": ("PolaritySampler", "MagnetSampler"),
 }
 EXEMPT = {name for names in NO_ANSWERS.values() for name in names}
 
@@ -69,8 +65,7 @@ def test_every_public_result_says_how_sure_it_is(kind):
 
 # what a user neither gets as an answer nor looks into: arguments, protocols, and the small parts of what shows itself
 PARTS_OF_OTHERS = {
-    *("LogSpaced", "Every", "At", "Thresholds"),
-    "LayerwiseDescent",  # stands where an optimizer of torch would
+    *("LogSpaced", "Every", "At"),
     *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian"),
 }
 
@@ -110,34 +105,27 @@ def results() -> dict[str, Result]:
         "boundary": tiling.decision_boundary(),
         "folds": tiling.folds(),
         "bends": tiling.bends(),
-        "raster": tiling.fold_raster(8),
         "graph": tiling.dual_graph(),
+        "raster": tiling.fold_raster(8),
         "margins": tiling.input_margin([[0.1, 0.2]]),
         "pieces": tiling.pieces(),
         "histogram": tiling.histogram("area", 5),
-        "growth": tiling.growth(),
         "quantity": tiling.quantity("slope"),
         "section": ss.landscape.loss_section(net, x[:4], y[:4], moves[0]),
         "minima": ss.landscape.loss_section(net, x[:4], y[:4], moves[0]).minima,
         "polynomials": ss.landscape.polynomial_section(net, x[:4], y[:4], moves[0]),
         "surface": ss.loss_surface(net, x, y, moves, resolution=3, loss="squared"),
-        "certified": ss.landscape.certified_surface(net, x[:4], y[:4], moves, cells=2),
         "spectrum": ss.landscape.spectrum_summary(matrix),
         "free spectrum": ss.landscape.spectrum_summary(matrix, method="matrix-free", probes=4, generator=generator),
-        "eigenvalues": ss.landscape.spectral_density(matrix, steps=5, probes=2, generator=generator),
-        "conditioning": random_conditioning(6, 0.4, skip=True, draws=9, generator=generator),
         "skips": ss.skip_conditioning(net, x[:2]),
         "path": ss.landscape.principal_directions(
             [{"w": w * torch.ones(2) + torch.tensor([0.0, w * w])} for w in (0.0, 1, 2)]
         ),
         "volumes": ss.log_volume(net, x),
-        "projected": ss.log_volume(net, x, projection=2, generator=generator),
         "samples": sampler.sample(3, rho=0.0),
         "pool": sampler.pool,
         "facets": ss.generative.tiled_manifold(tiling),
         "local": ss.generative.local_geometry(net, x),
-        "fidelity": ss.generative.fidelity(x, y),
-        "classes": ss.generative.class_histogram(x, net),
         "frame": ss.local_complexity(net, x, radius=0.1),
         "distance": ss.local_complexity(net, x, radius=0.1, method="distance"),
         "exact": ss.local_complexity(net, x[:2], radius=0.1, method="exact"),
@@ -145,12 +133,9 @@ def results() -> dict[str, Result]:
         "distances": ss.normalization.fold_distances(net, x),
         "density": ss.normalization.fold_density(net, x, view, cells=12),
         "report": ss.normalization_report(net, x),
-        "comparison": ss.normalization.compare_normalizations(x, view, depth=2, width=8, cells=8, names=("batch",))[0],
         "geometry": ss.representation_geometry(net, x),
         "layer": ss.representation_geometry(net, x)[0],
         "signs": ss.representation.sign_classes(x[:4]),
-        "width": ss.representation.full_rank_width(x[:4], draws=3),
-        "step": ss.representation.odd_point_step(np.eye(4)),
         "tree": ss.representation.tree_representation(np.arange(5.0), 3),
         "certificate": meanfield.certificate(start, data, starts=8, refine=1),
         "trajectory": meanfield.flow(start, data, times=[0.0, 0.1]),
@@ -158,13 +143,6 @@ def results() -> dict[str, Result]:
         "block of a map": ss.local_map(net, x[:1]).part(output=(0, 1)),
         "validity": ss.local_map(net, x[:1]).validity([0.1], directions=2),
         "tokens": ss.token_geometry(nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)), torch.randn(2, 3, 2)),
-        "posterior": ss.smooth.region_posterior(net, x, beta=0.9),
-        "entropy": ss.smooth.entropy_map(net, view, cells=4),
-        "curvature of the boundary": ss.smooth.boundary_curvature(net, x, places=4),
-        "steering": ss.smooth.steer(
-            net, x, net(x).argmax(1), epsilon=0.1, betas=[1.0], steps=2, restarts=1, queries=2, places=4
-        ),
-        "speeds": speed_by_length(start, data, factors=[1.0, 2.0]),
     }
 
 
@@ -184,24 +162,6 @@ def test_a_result_is_one_line_in_a_prompt_and_a_page_in_a_notebook(made):
         assert result.certainty in CERTAINTIES, name
         assert f"({result.certainty})" in result._repr_html_(), name
         assert "<pre style='font-family:monospace" in result._repr_html_(), name
-
-
-def bare(summary: str) -> bool:
-    """Whether a summary tells nothing but types and shapes of arrays."""
-    lines = summary.splitlines()[:-1]  # the last one says how sure it is
-    return bool(lines) and all(
-        re.fullmatch(r"\w+ +(\w+\[[\d, ]*\]|\w+\(\.\.\.\)|\(\d+ items\)|None)", line) for line in lines
-    )
-
-
-def test_a_summary_tells_numbers_and_not_shapes_alone(made):
-    assert bare("nodes    float64[10]\nweights  float64[10]\nAn estimate.")
-    for name, result in made.items():
-        assert not bare(result.summary()), name
-        sure = r"exact|bound|estimate|at least|measured|proven"
-        assert result.certainty == "exact" or re.search(sure, result.summary()), name
-    assert "4 of 5 points" in InputMargin(
-        np.ones(5), np.ones(5), np.arange(5) < 4, exact_edge=True).summary()  # fmt: skip
 
 
 def test_summaries_of_a_tiling_add_up(made):
@@ -231,14 +191,13 @@ def tools(tmp_path) -> dict[str, object]:
     covariance = torch.eye(2, dtype=torch.float64)
     return {
         "network": plane.network, "program": plane.frozen, "tiling": plane, "slice": view, "cells": plane.tiles,
-        "walls": plane.walls, "facets": solid.walls, "polytopes": solid.tiles, "retiler": ss.tiling.Retiler(net, view),
+        "walls": plane.walls, "facets": solid.walls, "polytopes": solid.tiles,
         "monitor": monitor, "fresh monitor": ss.landscape.CurvatureMonitor(net, x, x),
         "sampler": ss.PolaritySampler(net, generative.Box(2), pool=32),
         "magnet": ss.MagnetSampler(net, generative.Box(2)),
         "matrix": ss.curvature(net, x, x), "measure": ParticleMeasure.of(start), "particles": start,
         "data": meanfield.Data.of(x, x[:, 0], center="center"), "population": ss.meanfield.GaussianInputs(covariance),
         "manifold": Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
-        "merging": ss.research.MergeAway(nn.Sequential(nn.BatchNorm1d(2)), lambda: None, at=3, x=torch.ones(2, 2)),
     }  # fmt: skip
 
 
@@ -252,70 +211,16 @@ def test_what_is_no_result_prints_in_one_line_too(tmp_path):
         assert " object at 0x" not in line, name
         assert "array(" not in line, name
         assert "tensor(" not in line, name
-    for name in ("walls", "cells", "facets", "polytopes", "measure", "particles", "data"):
-        assert "from " in held[name].summary(), name
     for name in held.keys() - {"box", "sphere", "tiling"}:  # a tiling's summary is a result, with a line of its own
         words = held[name].summary()
         assert max(map(len, words.splitlines())) < 260, name
         assert len(words.splitlines()) < 40, name
         assert "<pre style='font-family:monospace" in held[name]._repr_html_(), name
-    assert "1 records, steps 0 to 0" in repr(held["monitor"])
     for name in ("cells", "walls", "facets", "polytopes", "monitor", "fresh monitor", "matrix"):
         thing = held[name]
         assert thing.certainty in CERTAINTIES, name
         assert f"({thing.certainty})" in thing._repr_html_(), name
         assert name == "fresh monitor" or re.search(r"[Ee]xact|bound|estimate", thing.summary()), name
-
-
-def test_tiles_and_walls_are_as_sure_as_their_tiling():
-    """Of a network that stands for a smooth one they are not that one's; a file keeps that."""
-    view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
-    for net, sure in ((nn.ReLU(), "exact"), (nn.Tanh(), "bound")):
-        tiling = ss.tessellate(nn.Sequential(nn.Linear(2, 3), net, nn.Linear(3, 1)), view, tolerance=0.1)
-        assert [tiling.certainty, tiling.tiles.certainty, tiling.walls.certainty] == [sure] * 3
-        assert tiling.tiles.certainty in repr(tiling.tiles)
-
-
-def test_a_monitor_tells_the_course_of_its_numbers_and_how_sure_they_are(tmp_path):
-    """By its records: first, last, least and largest of each number, and what measuring cost."""
-    net = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)).double()
-    x = torch.randn(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    course = iter([3.0, 1.0, 2.0])
-    monitor = ss.ComplexityMonitor(
-        net, x, radius=0.1, schedule=ss.train.Every(1), metrics={"loss": lambda model: next(course)}, budget=None
-    )
-    assert "Nothing is measured yet" in monitor.summary()
-    for step in range(3):
-        monitor.step(step)
-    rows = {line.split()[0]: line.split()[-4:] for line in monitor.summary().splitlines()}
-    assert rows["number"] == ["0", "step", "2", "least", "largest"][-4:]
-    assert rows["loss"] == ["3", "2", "1", "3"]
-    mean = f"{monitor.records[0]['points']:.4g}"
-    assert rows["points"] == [mean] * 4
-    assert "a lower bound" in monitor.summary()
-    estimate = ss.ComplexityMonitor(net, x, radius=0.1, method="distance", budget=None)
-    estimate.step(0)
-    assert "an estimate" in estimate.summary()
-
-
-def test_programs_and_matrices_tell_all_of_their_parts():
-    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3)).double()
-    program = ss.trace(net, torch.zeros(1, 1, 6, 6)).program()
-    told_steps = [line.split()[0] for line in program.summary().splitlines()[2:-1]]
-    assert told_steps == [s.final if isinstance(s, Tournament) else s.output for s in program.steps]
-    count = sum(p.numel() for p in net.parameters())
-    assert f"with {count:,} numbers of its own" in program.summary()
-    matrix = ss.curvature(net, torch.zeros(4, 1, 6, 6), torch.zeros(4, 3))
-    rows = [line.split() for line in matrix.summary().splitlines()[2:-1]]
-    assert [row[0] for row in rows] == [name for name, _ in net.named_parameters()]
-    assert sum(int(row[-1]) for row in rows) == count == matrix.shape[0]
-
-
-def test_what_was_not_asked_for_is_said_to_be_so():
-    net = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 3)).double()
-    z = torch.randn(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    assert "not counted: no radius was given" in ss.generative.local_geometry(net, z).summary()
-    assert "none" not in ss.generative.local_geometry(net, z, radius=0.5).summary()
 
 
 def test_how_sure_a_count_is_depends_on_how_it_was_made(made):
@@ -340,16 +245,6 @@ def test_values_are_told_briefly():
     assert in_words(np.array([0.25, 3])) == "(0.25, 3)"
 
 
-def test_a_tiling_shows_itself_in_a_notebook_without_measuring_anything(monkeypatch):
-    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1), nn.Sigmoid())
-    tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3))
-    monkeypatch.setattr(type(tiling), "summary", None)
-    page = tiling._repr_html_()
-    assert repr(tiling) in page
-    assert "sigmoid" in page
-    assert "<script" not in page
-
-
 def test_a_tiling_of_a_plane_is_drawn_in_a_notebook(monkeypatch):
     """Every tile once, where it is and as steep as it is, and nothing where that would be too much."""
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
@@ -364,12 +259,3 @@ def test_a_tiling_of_a_plane_is_drawn_in_a_notebook(monkeypatch):
     monkeypatch.setattr("splinescope.plot.thumbnail.MOST_TILES", tiling.count - 1)
     assert "<svg" not in tiling._repr_html_()
     assert "<svg" not in ss.tessellate(net, ss.Slice([0.0, 0.0], [[1.0, 0.0]], [[-1.0], [1.0]]))._repr_html_()
-
-
-def test_two_tilings_are_compared_in_a_line_in_words_and_as_a_table():
-    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
-    small, large = (ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -r, r)) for r in (1, 5))
-    found = ss.compare_tilings(small, large)
-    assert repr(found) == f"TilingComparison({small.count} against {large.count} tiles, same network, exact)"
-    assert found.summary().startswith("The slices differ, the networks are the same.\nquantity")
-    assert str(found).splitlines()[0].split() == ["quantity", "a", "b", "b", "/", "a"]

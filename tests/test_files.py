@@ -61,21 +61,6 @@ def test_a_failure_at_any_step_leaves_the_old_file_and_nothing_else(tmp_path, mo
     assert [file.name for file in tmp_path.iterdir()] == ["numbers.txt"]
 
 
-def test_a_failing_writer_leaves_the_old_file(tmp_path):
-    target = tmp_path / "numbers.txt"
-    target.write_text("old")
-
-    def interrupted():
-        with replacing(target) as partial:
-            partial.write_text("ne")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert target.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["numbers.txt"]
-
-
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="memory by file is read from /proc")
 def test_what_is_read_of_a_mapped_file_does_not_stay_in_memory(tmp_path):
     """A tiling larger than memory is written from mapped files, and its checksum is read once more."""

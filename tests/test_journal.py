@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import resource
@@ -51,8 +50,6 @@ def test_a_full_disk_is_told_in_words_and_leaves_what_was_there(tmp_path: Path) 
     assert [each["step"] for each in journal.records] == [0]
     journal.append(record(2))
     assert [each["step"] for each in opened(tmp_path).records] == [0, 2]
-    with (tmp_path / "test.csv").open(newline="") as file:
-        assert [row["step"] for row in csv.DictReader(file)] == ["0", "2"]
 
 
 def test_of_two_runs_that_write_to_one_folder_the_second_is_refused(tmp_path: Path) -> None:
@@ -82,9 +79,3 @@ def test_a_line_left_out_or_doubled_is_refused_and_one_cut_short_is_dropped(tmp_
         path.write_text("".join(lines)[:-cut])
         assert [each["step"] for each in opened(tmp_path).records] == list(range(steps))
         path.write_text("".join(lines))
-
-
-def test_a_record_of_no_step_is_refused(tmp_path: Path) -> None:
-    opened(tmp_path).append({"train": 1.0})
-    with pytest.raises(ss.FileFormatError, match="line 2 is not the record of a step"):
-        opened(tmp_path)

@@ -15,12 +15,8 @@ import torch
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope import complexity, generative, landscape, normalization, research, smooth, space, tiling
-from splinescope.landscape.hessian import curvature_factor, downstream_jacobians
+from splinescope import complexity, generative, landscape, normalization, smooth, space
 from splinescope.landscape.skips import find_skips
-from splinescope.normalization.compare import sign_changes
-from splinescope.normalization.density import fold_counts
-from splinescope.normalization.fold_distances import point_distances
 from splinescope.normalization.jitter import minibatch_networks
 from splinescope.smooth.soften import Softened
 from splinescope.support.evaluating import evaluating
@@ -74,14 +70,6 @@ def sampled(sampler: Any) -> Tensor:
     return sampler.sample(4).outputs
 
 
-def placed(model: Any) -> list[Tensor]:
-    """The statistics of placed norms after a batch with labels."""
-    made = research.with_placed_norms(model, "gap").train()
-    with research.placing(made, y=Y):
-        made(X)
-    return list(made.buffers())
-
-
 def monitored(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda model, x=X: (lambda monitor: (monitor.measure(0), monitor.records)[1])(make(model, x))
 
@@ -91,7 +79,6 @@ ONE: dict[str, Callable[..., Any]] = {
     "network trace": lambda m, x=X: ss.trace(m, x).program().forward(x),
     "tiling tessellate": lambda m: ss.tessellate(m, VIEW).vertices,
     "tiling tessellate_each": lambda m: ss.tiling.tessellate_each(m, [VIEW])[0].vertices,
-    "tiling Retiler": lambda m: tiling.Retiler(m, VIEW).tile().vertices,
     "tiling fold_census": lambda m, x=X: space.fold_census(m, x, radius=0.1, lines=4, generator=seeded()).summary(),
     "tiling level_set": lambda m: space.level_set(m, SOLID, 0.1).vertices,
     "complexity timeline": lambda m, x=X: complexity.timeline(
@@ -100,34 +87,21 @@ ONE: dict[str, Callable[..., Any]] = {
     "complexity robustness": lambda m, x=X: complexity.robustness(
         m, x, Y, epsilons=0.1, steps=2, restarts=1, queries=2, generator=seeded()
     ).summary(),
-    "complexity FoldMonitor": monitored(lambda m, x: research.FoldMonitor(m, x)),
     "complexity local_complexity exact": lambda m: ss.local_complexity(m, X[:2], radius=0.5, method="exact").counts,
     "normalization fold_distances": lambda m: normalization.fold_distances(m, X).summary(),
-    "normalization point_distances": lambda m: point_distances(m, X),
     "normalization fold_density": lambda m, x=X: normalization.fold_density(m, x, VIEW, cells=4).summary(),
     "normalization normalization_report": lambda m: ss.normalization_report(m, X).summary(),
     "normalization initialize_": changed(lambda m: ss.initialize_(m, X)),
     "normalization boundary_jitter +": lambda m, x=X: (
         normalization.boundary_jitter(m, x, 4, VIEW, VIEW.domain[:2], draws=2).flips
     ),
-    "normalization statistics_fidelity +": lambda m, x=X: research.statistics_fidelity(m, x, (4,), draws=2).summary(),
     "normalization merge_batchnorm +": lambda m, x=X: list(normalization.merge_batchnorm(m, x).parameters()),
-    "normalization fold_counts": lambda m, x=X: fold_counts(m, x, radius=0.1),
     "representation representation_geometry": lambda m, x=X: ss.representation_geometry(m, x).summary(),
     "representation representation_geometry hooks": lambda m: ss.representation_geometry(
         m, X, method="hooks"
     ).summary(),
     "smooth local_map": lambda m: ss.local_map(m, X[:1]).part().matrix(),
-    "smooth boundary_curvature": lambda m: smooth.boundary_curvature(m, 9 * X, places=4).turns,
-    "smooth steer": lambda m, x=X: smooth.steer(
-        m, x, Y, epsilon=0.1, betas=(1.0,), steps=2, restarts=1, queries=2, places=4
-    ).summary(),
-    "landscape break_distance": lambda m, x=X: landscape.break_distance(m, x, "0").radius,
-    "landscape certified_surface": lambda m, x=X: landscape.certified_surface(m, x, TARGETS, MOVES, cells=2).summary(),
     "landscape curvature": lambda m, x=X: ss.curvature(m, x, TARGETS, layer="0").dense(),
-    "landscape curvature_factor": lambda m, x=X: curvature_factor(m, x, TARGETS),
-    "landscape depth_profile": lambda m, x=X: research.depth_profile(m, x, TARGETS).summary(),
-    "landscape downstream_jacobians": lambda m, x=X: downstream_jacobians(m, x, "0"),
     "landscape loss_section": lambda m, x=X: landscape.loss_section(m, x, TARGETS, MOVES).summary(),
     "landscape loss_surface": lambda m, x=X: ss.loss_surface(m, x, Y, MOVES, resolution=3).losses,
     "landscape polynomial_section": lambda m, x=X: landscape.polynomial_section(m, x, TARGETS, MOVES).summary(),
@@ -135,14 +109,9 @@ ONE: dict[str, Callable[..., Any]] = {
     "landscape find_skips": lambda m, x=X: find_skips(m, x),
     "landscape without_skips": lambda m, x=X: landscape.without_skips(m, x)(X),
     "landscape CurvatureMonitor": monitored(lambda m, x: landscape.CurvatureMonitor(m, x, TARGETS)),
-    "landscape LayerwiseDescent": changed(lambda m: research.LayerwiseDescent(m).step(X, TARGETS)),
     "generative log_volume": lambda m, x=X: ss.log_volume(m, x).log,
     "generative local_geometry": lambda m: generative.local_geometry(m, X[:2]).rank,
     "generative geometry_map": lambda m: generative.geometry_map(m, VIEW, resolution=2)[1].rank,
-    "generative manifold_law": lambda m, x=TARGETS: (
-        research.manifold_law(m, x, BOX, top_k=2, pool=100, reference=50).rho
-    ),
-    "generative project": lambda m, x=TARGETS: research.project(m, x, BOX, X).latents,
     "generative PolaritySampler": lambda m: sampled(ss.PolaritySampler(m, BOX, pool=64, top_k=2)),
     "generative MagnetSampler": lambda m: sampled(ss.MagnetSampler(m, BOX, pool=64, top_k=2)),
     "reports report": lambda m, x=X: [
@@ -158,23 +127,14 @@ ANY: dict[str, Callable[..., Any]] = {
     "network freeze_statistics": lambda m, x=X: list(ss.freeze_statistics(m, x).parameters()),
     "complexity local_complexity": lambda m, x=X: ss.local_complexity(m, x, radius=0.1).counts,
     "complexity ComplexityMonitor": monitored(lambda m, x: ss.ComplexityMonitor(m, x, radius=0.1)),
-    "normalization sign_changes +": lambda m, x=X: sign_changes(m, x, VIEW, cells=4).summary(),
     "normalization fold_jitter +": lambda m, x=X: [
         site.measured for site in normalization.fold_jitter(m, x, 4, draws=2)
     ],
     "normalization minibatch_networks +": lambda m, x=X: len(list(minibatch_networks(m, x, 4, 2))),
     "normalization with_statistics +": lambda m, x=X: list(normalization.with_statistics(m, x).buffers()),
-    "normalization merge_batchnorm_ +": changed(lambda m: normalization.merge_batchnorm_(m)),
-    "normalization MergeAway +": lambda m: repr(
-        type(research.MergeAway(m, torch.optim.SGD(m.parameters(), 0.1), at=1, statistics=torch.ones))
-    ),
-    "normalization placing +": placed,
-    "normalization with_placed_norms +": placed,
     "smooth soften": lambda m: list(ss.soften(m, 0.5).parameters()),
     "smooth Softened": lambda m: list(Softened(m, 0.5, 0.5).parameters()),
     "smooth harden": lambda m: list(smooth.harden(ss.soften(m, 0.5)).parameters()),
-    "smooth region_posterior": lambda m, x=X: smooth.region_posterior(m, x, beta=0.9).entropy,
-    "smooth entropy_map": lambda m: smooth.entropy_map(m, VIEW, cells=3).entropy,
     "smooth block": lambda m, x=X: smooth.block(m, "0", x).inputs,
     "smooth token_geometry": lambda m: ss.token_geometry(m, X[:, None]).means(),
     "landscape random_directions": lambda m: landscape.random_directions(m, 1, generator=seeded())[0]["0.weight"],
@@ -182,8 +142,8 @@ ANY: dict[str, Callable[..., Any]] = {
     "tiling load_tiling": lambda m: None,
 }
 MODULES_ONLY = {name for name in ONE if name.endswith("+")} | {
-    "complexity timeline", "normalization initialize_", "smooth local_map", "smooth boundary_curvature", "smooth steer",
-    "complexity FoldMonitor", "landscape CurvatureMonitor", "landscape LayerwiseDescent",
+    "complexity timeline", "normalization initialize_", "smooth local_map",
+    "landscape CurvatureMonitor",
     "representation representation_geometry hooks",
 }  # fmt: skip
 NOT_CALLED = {"network SplineNetwork", "smooth LocalMap", "train TrainingMonitor"}  # made by others

@@ -27,6 +27,38 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert re.search(rf"^version: [\"']?{re.escape(ss.__version__)}[\"']?$", citation, flags=re.MULTILINE)
 
 
+def test_the_source_distribution_has_what_its_tests_and_makefile_read() -> None:
+    from hatchling.builders.sdist import SdistBuilder
+
+    held = {Path(file.distribution_path).as_posix() for file in SdistBuilder(str(ROOT)).recurse_included_files()}
+    assert {"README.md", "CONTRIBUTING.md", "codemeta.json", "packaging/conda/recipe.yaml"} <= held
+    assert {"evidence/pyproject.toml", "benchmarks/regions/reference.py", "notebooks/first-steps.ipynb"} <= held
+    assert {"src/splinescope/__init__.pyi", ".github/workflows/test.yml"} <= held
+    assert not {name for name in held if name.startswith((".ci", ".git/", ".venv", "out/", "dist/"))}
+
+
+def test_the_second_distribution_brings_its_license_and_links_that_an_index_can_follow() -> None:
+    folder = ROOT / "evidence"
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["license-files"] == ["LICENSE"]
+    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert set(PROJECT["urls"]) == set(project["urls"])
+    links = re.findall(r"\]\(([^)]+)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert links
+    assert all(link.startswith("https://") for link in links)
+
+
+def test_examples_of_the_second_distribution_say_that_it_is_needed_and_notebooks_install_it() -> None:
+    for file in (ROOT / "examples").rglob("plot_*.py"):
+        text = file.read_text(encoding="utf-8")
+        if re.search(r"^(from|import) splinescope_", text, flags=re.MULTILINE):
+            assert "pip install splinescope-evidence" in (ast.get_docstring(ast.parse(text)) or ""), file.name
+    for file in (ROOT / "notebooks").glob("*.ipynb"):
+        codes = [cell["source"] for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]]
+        uses = any(re.search(r"^(from|import) splinescope_", code, flags=re.MULTILINE) for code in codes)
+        assert uses == any("#subdirectory=evidence" in code for code in codes), file.name
+
+
 def test_the_recipe_asks_for_what_the_project_asks_for() -> None:
     run = RECIPE.split("  run:\n", 1)[1].split("\n\n", 1)[0]
     asked = dict(re.findall(r"- (\S+) (>=\S+)", run))

@@ -22,7 +22,6 @@ ORDER = (
     ("guarantees", "space"),
     ("complexity", "meanfield", "representation"),
     ("normalization", "landscape", "generative", "smooth"),  # on the monitors and networks of the line above
-    ("research",),
     ("plot",),
     ("reports",),
     ("cli", "studio"),
@@ -166,6 +165,11 @@ def test_forward_passes_are_intercepted_in_one_place():
         if path.parent != ROOT / "network" / "watching"
     ]
     assert not wrong
+
+
+def test_the_package_imports_nothing_of_the_second_distribution() -> None:
+    named = re.compile(r"^\s*(?:import|from) splinescope_(?:research|evidence)\b", re.MULTILINE)
+    assert [path for path in FILES if named.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_parts_are_attributes_whatever_has_been_loaded() -> None:

@@ -23,27 +23,6 @@ def model() -> nn.Sequential:
     return nn.Sequential(nn.Linear(3, 10), nn.BatchNorm1d(10), nn.ReLU(), nn.Linear(10, 4)).eval()
 
 
-@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
-def test_points(model: nn.Sequential, method: str) -> None:
-    x = torch.randn(11, 3, generator=torch.Generator().manual_seed(1))
-    alone = ss.local_complexity(model, x, method=method, radius=0.3)
-    shared = ss.local_complexity(model, x, method=method, radius=0.3, workers=2)
-    torch.testing.assert_close(shared.counts, alone.counts, rtol=0, atol=0)
-    assert shared.summary() == alone.summary()
-    assert (shared.tiles is None) == (alone.tiles is None)
-    assert alone.counts.sum() > 0
-
-
-def test_latents(model: nn.Sequential) -> None:
-    z = torch.randn(9, 3, generator=torch.Generator().manual_seed(2))
-    alone, shared = ss.generative.log_volume(model, z), ss.generative.log_volume(model, z, workers=2)
-    torch.testing.assert_close(shared.log, alone.log)
-    torch.testing.assert_close(shared.singular_values, alone.singular_values)
-    assert (len(shared), shared.certainty) == (9, "exact")
-    with pytest.raises(ss.InputError, match="draw once for all"):
-        ss.generative.log_volume(model, z, workers=2, projection=8)
-
-
 def test_checkpoints(model: nn.Sequential) -> None:
     states = {}
     for step in (0, 5, 9):
@@ -72,4 +51,4 @@ def test_every_row_is_in_one_block_and_there_is_work_for_all() -> None:
 
 def test_a_number_of_workers_that_is_none_is_refused(model: nn.Sequential) -> None:
     with pytest.raises(ss.InputError, match="workers"):
-        ss.local_complexity(model, torch.zeros(2, 3), radius=0.1, workers=0)
+        ss.space.boundary_distance(model, torch.zeros(2, 3), workers=0)

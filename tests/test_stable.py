@@ -1,6 +1,6 @@
 """What is public keeps its signature: a change is told in CHANGELOG.md before `stable_api.txt` is written anew.
 
-`python -m tests.test_stable` writes it. `research` is outside of the promise.
+`python -m tests.test_stable` writes it.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ PROMISED = ROOT / "tests" / "stable_api.txt"
 def signatures() -> list[str]:
     """One line per public name: where it is found and how it is called."""
     names = {f"splinescope.{name}": getattr(ss, name) for name in set(ss.__all__) - set(PARTS)}
-    for part in set(PARTS) - {"research", "cli"}:
+    for part in set(PARTS) - {"cli"}:
         names |= {f"splinescope.{part}.{name}": getattr(public(part), name) for name in public(part).__all__}
     called = {name: value for name, value in names.items() if callable(value)}
     return sorted(f"{name}{_called(value)}" for name, value in called.items())

@@ -103,8 +103,7 @@ print(found.summary())
 monitor = ss.ComplexityMonitor(net, torch.randn(4, 2), radius=1.0)
 for wanted, call in {
     "plot": lambda: tiling.plot(), "onnx": lambda: ss.load("net.onnx"), "data": lambda: ss.data.digits(),
-    "geo": lambda: tiling.to_geopandas(),
-    "parallel": lambda: ss.tessellate(net, tiling.view, workers=2), "widget": lambda: tiling.widget(),
+    "parallel": lambda: ss.tessellate(net, tiling.view, workers=2),
     "tensorboard": lambda: ss.ComplexityMonitor(net, torch.randn(4, 2), radius=1.0, logger="runs"),
     "lightning": lambda: ss.train.lightning_callback(monitor),
     "transformers": lambda: ss.train.trainer_callback(monitor),

@@ -120,7 +120,7 @@ def verb():
 
 
 when = sys.argv.pop(1)
-sys.modules["struck"] = types.SimpleNamespace(command=click.command("verb")(verb))
+sys.modules["struck"] = types.SimpleNamespace(verb_command=click.command("verb")(verb))
 if when == "while it is loaded":
     class Finder:
         find_spec = strike

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from click.shell_completion import BashComplete
 from click.testing import CliRunner
 from safetensors.torch import save_model
 from torch import nn
@@ -27,16 +28,6 @@ def data(tmp_path_factory) -> str:
     x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
     np.savez(path, x=x, y=x[:, :1] ** 2)
     return str(path)
-
-
-def test_the_span_and_the_limit_of_a_section_of_the_loss_hold(data):
-    arguments = ["landscape", "tests.cli.test_options:build", "--data", data, "--exact", "--layer", "0", "--json"]
-    small, large = (CliRunner().invoke(main, [*arguments, "--span", span]) for span in ("0.5", "2"))
-    assert small.exit_code == large.exit_code == 0, small.output + large.output
-    assert json.loads(small.stdout) != json.loads(large.stdout)
-    limited = CliRunner().invoke(main, [*arguments, "--max-tiles", "1"])
-    assert limited.exit_code == 2
-    assert "max_tiles=1" in limited.output
 
 
 def test_the_landscape_takes_inputs_and_labels_from_two_files_as_the_report_does(data, tmp_path):
@@ -72,7 +63,7 @@ def test_blocks_named_in_two_options_are_those_named_in_one(data, tmp_path):
 def test_tables_of_verbs_are_aligned_and_say_yes_and_no(data):
     """Two columns, however long a name is; truth values as words, floats to six figures."""
     run = CliRunner().invoke(
-        main, ["landscape", f"{__name__}:build", "--data", data, "--curvature", "--points", "3", "--dimensions", "1"]
+        main, ["landscape", f"{__name__}:build", "--data", data, "--points", "3", "--dimensions", "1"]
     )
     assert run.exit_code == 0, run.output
     rows = [re.split(r"  +", line) for line in run.stdout.splitlines()]
@@ -185,12 +176,9 @@ def test_each_option_of_a_slice_reaches_it(tmp_path):
             np.testing.assert_allclose(getattr(view, name), getattr(expected, name), atol=1e-12, err_msg=str(options))
 
 
-def test_axes_alone_are_a_slice(tmp_path):
-    assert tiled(tmp_path, "--axes", "0,1,2", "--shape", "3").dimension == 3
-
-
-def test_the_tolerance_for_zeros_reaches_the_tiling(tmp_path):
-    assert tiled(tmp_path, "--slice", "axes", "--shape", "3", "--rtol", "1e-9").rtol == 1e-9
+def test_the_shell_completes_verbs():
+    shell = BashComplete(main, {}, "splinescope", "_SPLINESCOPE_COMPLETE")
+    assert [item.value for item in shell.get_completions([], "repr")] == ["representation", "reproduce"]
 
 
 def test_every_verb_says_what_it_does_in_one_line_and_shows_an_example():

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-import pytest
-import torch
 from click.testing import CliRunner
-from safetensors.torch import save_file
 
 from splinescope.cli._main import main
 
@@ -39,22 +35,3 @@ def test_a_verb_takes_the_output_that_is_picked(tmp_path, monkeypatch):
     picked = CliRunner().invoke(main, ["tessellate", "two_outputs:Two", "--pick", "bent", *SLICE, "--json"])
     assert picked.exit_code == 0, picked.output
     assert json.loads(picked.stdout)["tiles"] == 4
-
-
-@pytest.mark.parametrize("verb", ["normalization", "representation", "complexity"])
-def test_every_verb_of_a_model_has_the_choice(verb, tmp_path, monkeypatch):
-    (tmp_path / "two_outputs.py").write_text(TWO)
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((6, 2)))
-    monkeypatch.chdir(tmp_path)
-    for output in ("bent", "1", "-1"):
-        found = CliRunner().invoke(main, [verb, "two_outputs:Two", "--pick", output, "--data", "x.npy"])
-        assert found.exit_code == 0, found.output
-
-
-def test_a_timeline_is_of_the_picked_output(tmp_path, monkeypatch):
-    (tmp_path / "two_outputs.py").write_text(TWO)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "steps").mkdir()
-    save_file({"layer.weight": torch.eye(2), "layer.bias": torch.zeros(2)}, tmp_path / "steps" / "step-1.safetensors")
-    found = CliRunner().invoke(main, ["timeline", "steps", "--model", "two_outputs:Two", "--pick", "bent", *SLICE])
-    assert found.exit_code == 0, found.output

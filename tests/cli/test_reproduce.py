@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from splinescope.cli import main
@@ -20,12 +19,3 @@ def test_the_command_says_how_to_install_them(arguments: list[str]) -> None:
     assert result.exit_code == 2
     assert "pip install splinescope-evidence" in result.stderr
     assert "pip install -e evidence" in result.stderr
-
-
-def test_there_is_nothing_to_complete() -> None:
-    shell = BashComplete(main, {}, "splinescope", "_SPLINESCOPE_COMPLETE")
-    assert shell.get_completions(["reproduce"], "survey-") == []
-
-
-def test_help_answers() -> None:
-    assert CliRunner().invoke(main, ["reproduce", "--help"]).exit_code == 0

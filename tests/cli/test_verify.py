@@ -62,6 +62,9 @@ def test_the_competition_reads_it(net: str, tmp_path: Path) -> None:
     assert code == 0
     assert text.startswith("sat\n((X_0 ")
     assert text.rstrip().endswith("))")
+    code, text = run(net, tmp_path, 0.5, "--format", "vnncomp", "--json")
+    assert code == 2
+    assert "not both" in text
 
 
 def test_several_networks_come_in_the_order_of_the_file(net: str, tmp_path: Path) -> None:

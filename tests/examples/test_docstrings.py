@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import splinescope
+import splinescope_research
 
-ROOT = Path(splinescope.__file__).parent
+ROOTS = [Path(package.__file__).parent for package in (splinescope, splinescope_research)]
 MODULES = [
-    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
-    for path in sorted(ROOT.rglob("*.py"))
+    ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
+    for root in ROOTS
+    for path in sorted(root.rglob("*.py"))
     if ">>>" in path.read_text(encoding="utf-8")
 ]
 

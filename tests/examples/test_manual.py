@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 import splinescope as ss
+import splinescope_research
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -75,7 +76,7 @@ def test_every_call_in_the_text_leads_to_the_reference(page: Path, calls: Module
     text = re.sub(r"^( *)```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     lost = []
     for code in re.findall(r"`([^`\n]+(?:\n[^`\n]+)?)`", text):
-        own = re.match(r"(ss|splinescope)\.[a-z]", code) or re.match(r"[a-z_]\w+_\w*\(", code)
+        own = re.match(r"(ss|splinescope(_research)?)\.[A-Za-z]", code) or re.match(r"[a-z_]\w+_\w*\(", code)
         known = code.split("(")[0] in ELSEWHERE or code.partition(".")[2] in ss.__all__
         if own and not known and (calls.target(code) is None or not there(code)):
             lost.append(code)
@@ -87,10 +88,11 @@ def test_every_call_in_the_text_fits_its_signature(page: Path) -> None:
     """Blocks run elsewhere; these stand within sentences, tables and cards."""
     text = re.sub(r"^( *)```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     wrong = []
-    for code in re.findall(r"`(ss\.[^`]+\([^`]*)`", text):
+    for code in re.findall(r"`((?:ss|splinescope_research)\.[^`]+\([^`]*)`", text):
         for call in ast.walk(ast.parse(" ".join(code.split()), mode="eval")):
-            if isinstance(call, ast.Call) and re.fullmatch(r"ss(\.\w+)+", name := ast.unparse(call.func)):
-                function = functools.reduce(getattr, name.split(".")[1:], ss)
+            if isinstance(call, ast.Call) and re.fullmatch(r"(ss|splinescope_\w+)(\.\w+)+", ast.unparse(call.func)):
+                package, *names = ast.unparse(call.func).split(".")
+                function = functools.reduce(getattr, names, ss if package == "ss" else splinescope_research)
                 try:
                     inspect.signature(function).bind(*call.args, **{str(key.arg): key.value for key in call.keywords})
                 except TypeError as error:

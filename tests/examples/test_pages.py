@@ -16,6 +16,7 @@ from torch import nn
 
 import splinescope as ss
 import splinescope_evidence
+import splinescope_research
 
 mpl.use("agg")
 
@@ -87,7 +88,8 @@ def smooth() -> dict[str, Any]:
 
 def asked() -> dict[str, Any]:
     normed = nn.Sequential(nn.Linear(2, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)).eval()
-    names = {**plane(), **generator(), "ss": ss, "splinescope_evidence": splinescope_evidence, "other": classifier()}
+    second = {"splinescope_evidence": splinescope_evidence, "splinescope_research": splinescope_research}
+    names = {**plane(), **generator(), "ss": ss, **second, "other": classifier()}
     return {**names, "batch_norm_model": normed, "optimizer": torch.optim.SGD(normed.parameters(), 0.1),
             "one_hot": nn.functional.one_hot(names["y"]).float()}  # fmt: skip
 
@@ -132,7 +134,9 @@ def test_every_block_runs_as_it_stands(page: Path, tmp_path: Path, monkeypatch: 
 
 
 QUESTIONS = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
-CALLS = re.findall(r"^\| [^|]+ \| `((?:ss|splinescope_evidence)\.[^`]+)` \|", QUESTIONS, flags=re.MULTILINE)
+CALLS = re.findall(
+    r"^\| [^|]+ \| `((?:ss|splinescope_evidence|splinescope_research)\.[^`]+)` \|", QUESTIONS, flags=re.MULTILINE
+)
 
 
 def test_every_question_has_a_call_and_the_page_has_pictures() -> None:

@@ -12,13 +12,10 @@ from matplotlib import pyplot
 from torch import nn
 
 import splinescope as ss
-from splinescope.generative import geometry_map, tiled_manifold
+from splinescope.generative import tiled_manifold
 from splinescope.generative.exact import TiledManifold
 from splinescope.plot.generative import (
     image_grid,
-    plot_class_shares,
-    plot_cloud,
-    plot_geometry_map,
     plot_images,
     plot_manifold,
 )
@@ -55,16 +52,6 @@ def test_a_plane_of_two_outputs_is_no_surface_in_space() -> None:
         plot_manifold(manifold_of(3), pyplot.subplots()[1])
 
 
-def test_a_map_has_the_extent_of_its_slice() -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 3))
-    t, geometry = geometry_map(net, VIEW, resolution=8)
-    ax = plot_geometry_map(VIEW, t, geometry.scaling, label="scaling")
-    assert ax.get_xlim() == (-1, 1)
-    with pytest.raises(ss.InputError, match="square grid"):
-        plot_geometry_map(VIEW, t[:5], geometry.scaling[:5])
-
-
 def test_an_image_grid_places_images_row_by_row() -> None:
     images = np.arange(3)[:, None, None] * np.ones((3, 2, 2)) / 2
     grid = image_grid(images, columns=2)
@@ -81,9 +68,5 @@ def test_an_image_grid_places_images_row_by_row() -> None:
             image_grid(bad)
 
 
-def test_clouds_images_and_shares_are_drawn() -> None:
-    assert plot_cloud(np.zeros((5, 2)), x=np.ones((3, 2)), limit=2.0).get_xlim() == (-2, 2)
+def test_images_are_drawn() -> None:
     assert plot_images(np.zeros((4, 8, 8)), title="four").get_title() == "four"
-    ax = plot_class_shares({"a": [0.5, 0.5], "b": [0.1, 0.9]}, spread={"a": [0.1, 0.1], "b": [0, 0]})
-    assert len(ax.patches) == 4
-    assert ax.get_ylabel() == "share of samples"

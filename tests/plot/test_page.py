@@ -1,6 +1,5 @@
 """The page, in a real browser: no errors, no requests, the right tile under the pointer, sharp at any zoom."""
 
-import base64
 import re
 
 import numpy as np
@@ -11,7 +10,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.plot import _fewer, frame
 from splinescope.tiling.measures.quantities import QUANTITIES
-from tests.browser import PIXELS, becomes, colours, expect, rest
+from tests.browser import PIXELS, becomes, colours, rest
 
 TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
@@ -96,13 +95,6 @@ def test_a_page_is_named_after_its_model_and_needs_nothing_else(tmp_path):
     assert "<title>Tiling</title>" in (tmp_path / "unknown.html").read_text()
 
 
-@pytest.mark.parametrize("most", [1, 3, 400])
-def test_a_page_has_at_most_the_tiles_that_were_asked_for(dense, most):
-    sent = frame.tiling_frame(dense, only=["area"], max_tiles=most)
-    assert 0 < len(sent["offsets"]) - 1 <= most
-    assert sent["rest"]["count"] == dense.count - len(sent["numbers"])
-
-
 def test_max_tiles_is_a_whole_number_and_more_than_there_are_is_all(tiling, tmp_path):
     assert frame.tiling_frame(tiling, max_tiles=tiling.count)["rest"] is None
     for wrong in (0, -1, 2.5, "many"):
@@ -160,19 +152,6 @@ def test_pages_refuse_lines_and_unknown_colours(tiling, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_tap_shows_the_tile_with_all_its_outputs(tiling, tmp_path, open_page):
-    tiling.to_html(tmp_path / "page.html")
-    tile = int(np.argmax(tiling.inradii()))
-    with open_page(tmp_path / "page.html", width=390, height=844, has_touch=True, is_mobile=True) as page:
-        rest(page)
-        page.touchscreen.tap(*page.evaluate(TO_CLIENT, tiling.centroids()[tile].tolist()))
-        expect(page.locator("#tile dd").first).to_have_text(str(tile))
-        rows = shown(page, "tile")
-        outputs = tiling.outputs([[float(part) for part in rows["at"].split(", ")]])[0]
-        told = [float(rows[f"output {i} here"]) for i in range(3)]
-        assert told == pytest.approx(outputs, abs=1e-3 * np.abs(outputs).max())  # the place is told to 5 digits
-
-
 def pixel(page, point):
     """The colour at a point of the slice."""
     x, y = page.evaluate("at => view.toScreen(...at).map(v => v * view.ratio)", list(map(float, point)))
@@ -185,29 +164,12 @@ def pixels(page, x, y, width, height):
     return colours(drawn)[:, :3]
 
 
-def darkness(page):
-    """How far below white the picture is, from 0 to 1."""
-    return 1 - pixels(page, 0, 0, *page.evaluate("[view.canvas.width, view.canvas.height]")).mean() / 255
-
-
 @pytest.fixture(scope="module")
 def dense():
     """Some twenty thousand tiles: hundreds for every ten pixels of a phone's width."""
     torch.manual_seed(0)
     layers = [nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)]
     return ss.tessellate(nn.Sequential(*layers), ss.Slice.axes([0.0, 0.0], (0, 1), -4, 4))
-
-
-def test_walls_that_are_ticked_are_drawn_on_a_phone(dense, tmp_path, open_page):
-    dense.to_html(tmp_path / "page.html", color="class")
-    with open_page(tmp_path / "page.html", width=390, height=844) as page:
-        rest(page)
-        drawn = page.evaluate("() => view.painter.counts[1]")
-        with_walls = darkness(page)
-        page.uncheck("#folds")
-        rest(page)
-        assert drawn > 0
-        assert with_walls > darkness(page) + 0.03
 
 
 def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours_and_leave_no_gap(dense, tmp_path, open_page):
@@ -287,14 +249,6 @@ def test_a_page_of_too_many_tiles_has_the_largest_and_says_what_stands_for_the_o
             assert shown(page, "tile")["tile"] == (words or str(tile))
 
 
-def test_a_frame_of_many_tiles_leaves_out_what_runs_the_network_on_each(dense, monkeypatch):
-    monkeypatch.setattr(frame, "FEW", dense.count)
-    assert "active" in [q["name"] for q in frame.tiling_frame(dense)["quantities"]]
-    monkeypatch.setattr(frame, "FEW", dense.count - 1)
-    assert "active" not in [q["name"] for q in frame.tiling_frame(dense)["quantities"]]
-    assert frame.tiling_frame(dense, color="active")["quantities"][0]["name"] == "active"
-
-
 def test_classes_change_at_the_boundary_not_at_the_tile(tiling, tmp_path, open_page):
     """A tile that the boundary splits has two: its colour and what is told at the pointer follow its outputs there."""
     tiling.to_html(tmp_path / "page.html", color="class")
@@ -315,27 +269,3 @@ def test_classes_change_at_the_boundary_not_at_the_tile(tiling, tmp_path, open_p
             told[rows["class"]] = rows["tile"]
     assert len(told) == 2
     assert len(set(told.values())) == 1
-
-
-def test_the_widget_draws_what_the_kernel_sends(tiling, tmp_path, open_page):
-    widget = tiling.widget(color="area")
-    sent = base64.b64encode(bytes(widget.frame)).decode()
-    host = f"""<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><style>{widget._css}</style>
-    <div id="el"></div>
-    <script type="text/plain" id="module">{widget._esm.replace("</script", "")}</script>
-    <script type="module">
-    const bytes = Uint8Array.from(atob("{sent}"), c => c.charCodeAt(0)), around = new Uint8Array(bytes.length + 3)
-    around.set(bytes, 3)  // as a message of a kernel may hold it: not where arrays could start
-    const model = {{get: () => new DataView(around.buffer, 3), on() {{}}, off() {{}}}}
-    const text = document.getElementById("module").textContent
-    const {{default: made}} = await import(URL.createObjectURL(new Blob([text], {{type: "text/javascript"}})))
-    made.render({{model, el: document.getElementById("el")}})
-    window.view = document.querySelector(".splinescope").view
-    document.body.dataset.ready = "yes"
-    </script>"""
-    (tmp_path / "notebook.html").write_text(host)
-    tile = int(np.argmax(tiling.inradii()))
-    with open_page(tmp_path / "notebook.html") as page:
-        hover(page, tiling.centroids()[tile])
-        assert shown(page, "tile")["tile"] == str(tile)
-        assert page.eval_on_selector("#color", "select => select.value") == "area"

@@ -8,13 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner
 
 import splinescope as ss
 from splinescope.cli import main
 from splinescope.plot.solid import plot_mesh
-from tests.tiling import shapes3d
 from tests.tiling.cells.test_solids import cube, plain_mlp
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -58,14 +56,6 @@ def test_pictures_that_would_take_too_long_or_are_flat_are_refused(tiling: ss.Ti
     pyplot.close("all")
 
 
-def test_a_mesh_is_drawn_triangle_by_triangle() -> None:
-    mesh = ss.space.level_set(shapes3d.Octahedron().double(), (-2.0, 2.0))
-    ax = mesh.plot(axes="xzy", alpha=0.5)
-    assert len(ax.collections[0].get_facecolor()) == 8
-    assert np.allclose(ax.get_ylim(), (-1, 1))
-    pyplot.close("all")
-
-
 def test_the_verb_writes_mesh_picture_and_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trimesh")
     (tmp_path / "rings_for_tests.py").write_text("from tests.tiling.shapes3d import Torus\n")
@@ -89,22 +79,3 @@ def test_the_verb_writes_mesh_picture_and_numbers(tmp_path: Path, monkeypatch: p
         refused = CliRunner().invoke(main, ["surface", *arguments, *wrong])
         assert refused.exit_code == 2
         assert message in refused.stderr
-
-
-def test_a_3d_tiling_from_the_command_line(tmp_path: Path) -> None:
-    (tmp_path / "nets3d_for_tests.py").write_text(
-        "import torch\ndef net():\n    torch.manual_seed(0)\n"
-        "    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))\n"
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(tmp_path)
-        patch.chdir(tmp_path)
-        done = CliRunner().invoke(
-            main, ["tessellate", "nets3d_for_tests:net", "--slice", "axes", "--axes", "0,1,2", "--shape", "3",
-                   "--out", "net.tiling", "--plot", "net.png", "--json", "--quiet"],
-        )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    torch.manual_seed(0)
-    assert json.loads(done.stdout)["dimension"] == 3
-    assert ss.load_tiling(tmp_path / "net.tiling").check().ok
-    assert (tmp_path / "net.png").stat().st_size > 0

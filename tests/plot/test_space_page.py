@@ -193,20 +193,6 @@ LABELS = """(turn, tilt) => { // left, top, right, bottom of the words at the ax
   return boxes }"""
 
 
-def test_no_two_labels_of_the_axes_lie_on_each_other_from_any_side(tmp_path, open_page):
-    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
-    ss.tessellate(net, ss.Slice.axes(np.zeros(3), (0, 1, 2), -1.25e-3, 1.25e-3)).to_html(tmp_path / "page.html")
-    with open_page(tmp_path / "page.html", width=390, height=844) as page:
-        rest(page)
-        turns, tilts = np.arange(0, 6.28, 0.17), (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5)
-        sides = [[turn, tilt] for turn in turns.tolist() for tilt in tilts]
-        for boxes in np.array(page.evaluate(f"sides => sides.map(side => ({LABELS})(...side))", sides)):
-            assert boxes.shape == (9, 4)  # a name and two ends for each axis
-            low, high = np.split(boxes, 2, axis=1)
-            meet = (low[:, None] < high).all(-1) & (low < high[:, None]).all(-1)
-            assert np.array_equal(meet, np.eye(9))
-
-
 def test_of_too_many_cells_the_largest_are_sent_and_the_page_says_so(tiling, tmp_path, open_page):
     everything, some = space_frame(tiling), space_frame(tiling, max_tiles=30)
     assert everything["numbers"] is None
@@ -220,18 +206,3 @@ def test_of_too_many_cells_the_largest_are_sent_and_the_page_says_so(tiling, tmp
         rest(page)
         drawn = page.evaluate("view.painter.batches.apart.polygons")
         assert drawn == np.isin(tiling.walls.tiles, some["numbers"]).sum()
-
-
-def test_pages_of_spaces_refuse_what_they_cannot_mark(tiling, tmp_path):
-    for options, words in (
-        ({"x": np.zeros((4, 2))}, r"x must have shape \(N, 3\), got \(4, 2\)"),
-        ({"x": np.zeros((4, 3)), "y": [0, 1]}, "y must be 4 class numbers"),
-        ({"y": [0]}, "give x, too"),
-        ({"color": "inradius"}, "inradii"),
-    ):
-        with pytest.raises(ss.InputError, match=words):
-            tiling.to_html(tmp_path / "page.html", **options)
-    flat = ss.tessellate(tiling.network, ss.Slice.axes(np.zeros(3), (0, 1), -1, 1))
-    with pytest.raises(ss.InputError, match="space_frame needs a 3-D tiling, got a 2-D one"):
-        space_frame(flat)
-    assert list(tmp_path.iterdir()) == []

@@ -37,15 +37,6 @@ def test_networks_side_by_side_give_each_its_own_numbers(classifier, moons, tmp_
     assert page.index("<table>") < page.index("<section id=")
 
 
-def test_what_no_network_has_is_no_row_of_a_comparison(classifier, moons):
-    found = ss.compare_models(
-        {"a": classifier, "b": classifier}, *moons, out=None, include=["depth", "volume"], progress=False
-    )
-    assert found["a"]["volume"].state == "not applicable"
-    assert list(found.main_numbers()) == [MAIN["depth"]]
-    assert MAIN["volume"] not in found.summary()
-
-
 def test_one_network_is_no_comparison(classifier, moons):
     with pytest.raises(ss.InputError, match="at least two"):
         ss.compare_models({"a": classifier}, *moons, out=None)

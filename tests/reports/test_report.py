@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -11,10 +9,8 @@ from torch import nn
 import splinescope as ss
 from splinescope.landscape.spectrum import extreme_eigenvalues
 from splinescope.reports import near_data
-from splinescope.reports.block import ReportBlock
 from splinescope.reports.near_data import input_margin
 from splinescope.reports.report import BLOCKS
-from splinescope.reports.typical import MAIN, compared, table
 
 
 def quiet(model, x, y=None, **options):
@@ -65,14 +61,6 @@ def test_numbers_are_those_of_the_functions_named(found, classifier, moons):
     assert numbers["depth"]["effective rank before the output"] == pytest.approx(float(ranks[-2]))
 
 
-def test_a_report_is_as_sure_as_its_least_sure_block(found, classifier, moons):
-    sure = {block.key: block.certainty for block in found if block.state == "measured"}
-    assert "estimate" in sure.values()
-    assert found.certainty == "estimate"
-    exact = [key for key, certainty in sure.items() if certainty == "exact"]
-    assert quiet(classifier, *moons, include=exact[:2]).certainty == "exact"
-
-
 def test_curvature_is_told_with_and_without_skips(moons):
     class Residual(nn.Module):
         def __init__(self) -> None:
@@ -113,17 +101,6 @@ def test_a_network_from_a_file_has_the_parameters_of_the_one_it_was_written_from
     assert read["network"].numbers["parameters"] == made["network"].numbers["parameters"] == 39
     for key, name in (("curvature", "largest eigenvalue"), ("surface", "middle")):
         assert read[key].numbers[name] == pytest.approx(made[key].numbers[name], rel=1e-4)
-
-
-def test_an_exported_module_gets_its_report_without_a_warning(classifier, moons):
-    free = ({0: torch.export.Dim.DYNAMIC},)
-    exported = torch.export.export(classifier, (moons[0][:2],), dynamic_shapes=free).module()
-    keys = ["complexity", "curvature"]
-    found, expected = (quiet(model, *moons, include=keys) for model in (exported, classifier))
-    assert [block.state for block in found] == ["measured"] * 2, found.summary()
-    assert found["complexity"].numbers["mean folds"] == expected["complexity"].numbers["mean folds"]
-    sharp, same = (each["curvature"].numbers["largest eigenvalue"] for each in (found, expected))
-    assert sharp == pytest.approx(same)
 
 
 def test_losses_follow_the_ending_and_the_targets(moons):
@@ -174,18 +151,6 @@ def test_what_is_not_piecewise_affine_says_so_and_the_rest_goes_on(moons):
     assert any("gelu" in line.lower() for line in found["network"].numbers["refusal"])
 
 
-def test_what_is_in_the_way_of_several_blocks_is_told_once(moons):
-    norm = nn.Sequential(nn.Linear(2, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 3)).eval()
-    found = quiet(norm, *moons, include=["folds", "tiles", "margins"])
-    assert found.summary().count("layer_norm") == 1
-    for key in ("tiles", "margins"):
-        assert found[key].state == "not applicable"
-        assert (
-            found[key].reason
-            == f"the network is not piecewise affine; {found['folds'].title!r} names what is in the way."
-        )
-
-
 def test_a_smooth_network_is_tiled_within_a_tolerance_that_is_stated(moons):
     torch.manual_seed(0)
     smooth = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2)).eval()
@@ -208,13 +173,6 @@ def test_a_smooth_network_is_tiled_within_a_tolerance_that_is_stated(moons):
     assert "1 (tanh)" in again["folds"].reason
 
 
-def test_parts_in_the_way_for_one_reason_are_told_in_one_line(moons):
-    norms = nn.Sequential(nn.Linear(2, 4), nn.LayerNorm(4), nn.ReLU(), nn.LayerNorm(4), nn.Linear(4, 3)).eval()
-    lines = quiet(norms, *moons, include=["tiles"])["tiles"].reason.splitlines()
-    (told,) = (line for line in lines if "layer_norm" in line)
-    assert told.startswith("  - 1, 3 (LayerNorm): ")
-
-
 def test_sequences_have_a_loss_at_every_place():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
@@ -232,21 +190,6 @@ def test_sequences_have_a_loss_at_every_place():
 def test_token_ids_are_told_where_to_go():
     with pytest.raises(ss.InputError, match=r"embeddings.*token_geometry"):
         quiet(nn.Embedding(9, 2), torch.zeros(4, 3, dtype=torch.long))
-
-
-def test_modes_matter_where_layers_act_differently_in_training(classifier, moons):
-    plain = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).train()
-    assert quiet(plain, *moons, include=["network"])["network"].numbers["units"] == 4
-    assert plain.training
-    with pytest.raises(ss.UnsupportedModelError, match=r"BatchNorm1d.*model\.eval\(\)"):
-        quiet(copy.deepcopy(classifier).train(), *moons)
-
-
-def test_a_window_of_one_class_has_no_boundary(moons):
-    constant = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 2)).eval()
-    with torch.no_grad():
-        constant[2].bias += torch.tensor([100.0, 0.0])
-    assert "one class, so no boundary" in quiet(constant, *moons, include=["tiles"])["tiles"].headline
 
 
 def test_an_error_inside_a_block_is_shown_and_the_others_are_measured(classifier, moons, monkeypatch):
@@ -283,18 +226,6 @@ def test_no_clock_decides_what_a_plane_shows(classifier, moons, monkeypatch):
     assert near_data.most_tiles(ss.trace(wide, moons[0][:2])) == 4_000
     smooth = nn.Sequential(nn.Linear(2, 100_000), nn.GELU(), nn.Linear(100_000, 2)).eval()
     assert near_data.most_tiles(ss.trace(smooth, moons[0][:2], smooth=True)) == 1_000
-
-
-def test_typical_values_name_the_ends_of_the_table():
-    assert set(table())
-    for row in table().values():
-        assert set(row) <= set(MAIN)
-    known = {name: row["tiles"] for name, row in table().items() if "tiles" in row}
-    text = compared(ReportBlock("tiles", "", numbers={MAIN["tiles"]: 1.5}))
-    assert "1.5 here" in text
-    assert min(known, key=known.get) in text
-    assert max(known, key=known.get) in text
-    assert compared(ReportBlock("network", "")) == ""
 
 
 @pytest.mark.parametrize(

@@ -104,13 +104,6 @@ def test_labels_as_floats_or_one_hot_rows_change_no_number():
         assert found["margins"].numbers == wanted["margins"].numbers
 
 
-def test_one_certainty_for_the_same_folds_near_the_same_points():
-    block = quiet(small(), X, include=["complexity"])["complexity"]
-    found = ss.local_complexity(small(), X, radius=block.numbers["radius"])
-    assert block.certainty == found.certainty
-    assert block.numbers["mean folds"] == float(found.counts.double().mean(0).sum())
-
-
 def test_a_window_lies_on_the_boundary_and_within_the_budget(monkeypatch):
     """The points are far from where classes change, and the plane has more tiles than are allowed."""
     torch.manual_seed(0)
@@ -130,28 +123,6 @@ def test_a_window_lies_on_the_boundary_and_within_the_budget(monkeypatch):
     assert block.numbers["boundary length"] > 0
     assert "where the predicted class changes" in block.scope
     assert any(re.fullmatch(r"Tiles on a plane: about [\d,]+ tiles, \d+ s", text) for text in said)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_tiles_expected_of_a_plane_are_about_those_it_has(seed):
-    """By the folds on four lines: within a factor of three, which a budget needs."""
-    torch.manual_seed(seed)
-    net = ss.trace(nn.Sequential(nn.Linear(2, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 2)), X)
-    view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
-    ratio = near_data._expected_tiles(net, view, None, 400_000) / ss.tessellate(net, view).count
-    assert 1 / 3 < ratio < 3
-
-
-def test_words_of_a_report_count_rightly(tmp_path):
-    found = quiet(Skipping().eval(), X, Y, out=tmp_path / "r.html", include=["network", "curvature", "tiles"])
-    page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "with its skip switched off" in found["curvature"].headline
-    assert "all numbers (measured in" in page
-    assert "loss: cross-entropy (y holds class numbers)" in page
-    tiling = ss.tessellate(Skipping().eval(), ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1))
-    assert "tiles of the first layer" in tiling.summary().as_dict()
-    two = ss.tessellate(small(outputs=1), ss.Slice.axes([0.0, 0.0], (0, 1), -9, 9)).decision_boundary()
-    assert repr(two).endswith(", 1 pair of classes)")
 
 
 def test_sites_are_named_by_their_modules_and_operations():

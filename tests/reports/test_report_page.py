@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import html
-import itertools
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import re
 import pytest
 import torch
 from click.testing import CliRunner
-from torch import nn
 
 import splinescope as ss
 from splinescope.cli import main
@@ -21,24 +19,6 @@ from splinescope.reports.typical import places
 
 from ..browser import open_browser, opened
 from .test_report import quiet
-
-
-def test_bars_stand_at_whole_numbers_and_their_heights_compare(moons):
-    """One site is site 0, without fractions of sites; sizes are on a linear scale as long as all can be seen."""
-    from matplotlib.figure import Figure
-
-    for widths, scale in (([30], "linear"), ([100, 40], "linear"), ([200, 2], "log")):
-        sizes = [2, *widths]
-        layers = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
-        net = nn.Sequential(*layers, nn.Linear(sizes[-1], 3)).eval()
-        figure = Figure()
-        block = quiet(net, *moons, include=["network"])["network"]
-        assert ("at 1 site," if len(widths) == 1 else "at 2 sites,") in block.headline
-        block.draw_on(figure)
-        (ax,) = figure.axes
-        assert ax.get_yscale() == scale
-        ticks = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
-        assert ticks == list(range(len(widths)))
 
 
 def test_a_notebook_shows_words_and_pictures_and_where_the_page_is(classifier, moons, tmp_path):

@@ -12,9 +12,8 @@ import torch
 
 from splinescope import InputError
 from splinescope.studio.files import CHOICES, write_playground
-from splinescope.studio.models import make_network
+from splinescope.studio.models import make_network, make_set
 from splinescope.studio.recipe import Recipe, limits
-from splinescope.studio.sets import make_set
 from splinescope.studio.trainer import Trainer
 from tests.browser import expect, opened
 from tests.studio.conftest import DRAWN

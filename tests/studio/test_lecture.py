@@ -1,19 +1,15 @@
 """For a lecture hall and for everyone in it: large, by keys, in grey, and without chatter."""
 
-import numpy as np
 import pytest
 
-from splinescope.studio.recipe import Recipe
-from splinescope.studio.trainer import Trainer
 from tests.browser import becomes, expect, rest
 from tests.studio.conftest import DRAWN
-from tests.studio.test_playground import TO_CLIENT, VIEW
+from tests.studio.test_playground import VIEW
 
 SIZES = """() => [...document.querySelectorAll("#playground *")].filter(each => each.checkVisibility()
   && !each.matches(".unseen, option")
   && [...each.childNodes].some(node => node.nodeType === 3 && node.textContent.trim()))
   .map(each => [parseFloat(getComputedStyle(each).fontSize), each.textContent.slice(0, 30)])"""
-WALL = """unit => { const wall = studio.pages.playground.wallOf(unit); return [wall[3], wall[4]] }"""
 
 
 def test_lecture_mode_is_large_and_has_picture_story_legend_and_one_curve(studio):
@@ -112,23 +108,6 @@ def test_keys_play_and_move_the_chosen_point_or_fold(studio):
         expect(page.locator("#play")).to_have_text("Play")
 
 
-def test_a_fold_is_dragged_without_choosing_it_first(studio):
-    with studio("#width=4&depth=1&seed=2&hide=points") as page:
-        page.wait_for_function(DRAWN)
-        rest(page, VIEW)
-        unit = page.evaluate("[0, 1, 2, 3].find(unit => studio.pages.playground.wallOf([0, unit]))")
-        start = page.evaluate(WALL, [0, unit])
-        end = [0.6 * start[0], 0.6 * start[1] + 0.2]
-        page.mouse.move(*page.evaluate(TO_CLIENT, start))
-        page.mouse.down()
-        page.mouse.move(*page.evaluate(TO_CLIENT, end), steps=4)
-        page.mouse.up()
-        trainer = Trainer(Recipe(width=4, depth=1, seed=2))
-        trainer.move_fold(0, unit, *end)
-        expected = pytest.approx(trainer.model[0].linear.bias[unit].item(), abs=0.05)
-        becomes(page, "studio.pages.playground.frame.selected?.offset", expected)
-
-
 def test_classes_are_told_apart_in_grey(studio):
     """By the marks of points, and by hatching; curves by their dashes."""
     with studio("#data=blobs&width=5&depth=1&patterns=1") as page:
@@ -166,26 +145,3 @@ def test_training_does_not_chatter_to_screen_readers(studio):
         page.click("#play")
         expect(page.locator("#said")).to_contain_text("Paused at step")
         assert page.evaluate("said") <= 2
-
-
-def test_a_rate_that_kills_the_network_is_said(studio):
-    recipe = Recipe(width=4, depth=2, rate=10.0, optimizer="sgd", seed=1)
-    trainer = Trainer(recipe)
-    trainer.train(40)
-    assert trainer.frame()["dead"]
-    values = trainer.tile().outputs(trainer.x.numpy())
-    assert np.ptp(values, axis=0).max() < 1e-6
-    with studio("#width=4&depth=2&rate=10&optimizer=sgd&seed=1&step=40") as page:
-        page.wait_for_function(DRAWN)
-        expect(page.locator("#held")).to_contain_text("constant on all data")
-
-
-def test_a_link_survives_the_shell_of_windows(studio):
-    with studio("#width=4&depth=1&hide=points,walls") as page:
-        page.wait_for_function(DRAWN)
-        page.select_option("#look-color", "slope")
-        text = page.evaluate("async () => (await import('/static/take.js')).linkText()")
-        assert text.startswith('splinescope studio --at "')
-        assert "'" not in text
-        assert "%" not in text
-        assert "hide=walls,points" in text

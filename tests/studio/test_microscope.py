@@ -88,21 +88,6 @@ def test_hover_and_click_tell_the_map_and_the_units_of_the_walls(studio, shelf):
         expect(page.locator("#details")).to_have_text("")
 
 
-def test_a_click_is_answered_for_the_picture_that_is_drawn(studio, shelf):
-    """Also when the server has made another one since, of another network."""
-    tiling = ss.tessellate(ss.load(shelf / "first.onnx"), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
-    tile = int(np.argmax(tiling.inradii()))
-    with studio(AXES + "first.onnx") as page:
-        tiled(page)
-        cut = "{kind: 'axes', axes: [0, 1], low: -2, high: 2}"
-        page.evaluate(f"studio.channel.ask('tile', {{name: 'second.onnx', pane: 'a', slice: {cut}}})")
-        page.mouse.click(*on_screen(page, tiling.centroids()[tile]))
-        page.wait_for_selector("#details table")
-        cells = page.locator("#details tr").nth(1).locator("td").all_inner_texts()
-        assert float(cells[1]) == pytest.approx(tiling.slopes([tile])[0][0, 0], rel=1e-3)
-        expect(page.locator("#details h2")).to_have_text(f"Tile {tile}")
-
-
 def test_a_picture_of_another_network_is_covered(studio):
     with studio(AXES + "first.onnx") as page:
         before = tiled(page)["count"]
@@ -130,27 +115,6 @@ def test_a_picture_of_another_network_is_covered(studio):
         page.click("#entries button:has-text('broken.onnx')")  # nothing was chosen instead: the picture is still right
         expect(page.locator("#message")).to_contain_text("broken.onnx")
         expect(page.locator("#cover-a")).to_be_hidden()
-
-
-def test_a_network_that_cannot_be_shown_beside_leaves_no_old_picture_and_no_blank(studio):
-    with studio("#view=microscope&kind=through&file=first.onnx&beside=large.onnx") as page:
-        expect(page.locator("#cover-b")).to_have_text("large.onnx is not tiled on this slice.")  # nothing was shown yet
-        expect(page.locator("#message")).to_contain_text("large.onnx: there are no examples of 16 numbers here")
-        page.select_option("#beside", "second.onnx")
-        tiled(page, 3)
-        expect(page.locator("#cover-b")).to_be_hidden()
-        page.select_option("#beside", "solid.onnx")  # for whose three inputs there are no examples
-        expect(page.locator("#cover-b")).to_have_text("solid.onnx is not tiled on this slice.")
-        expect(page.locator("#cover-a")).to_be_hidden()
-
-
-def test_a_network_of_images_opens_on_examples(studio):
-    with studio(AXES + "first.onnx") as page:
-        tiled(page)
-        page.click("#entries button:has-text('example: digits')")
-        tiled(page, 2)
-        assert page.evaluate("studio.pages.microscope.slice.kind") == "through"
-        in_address(page, "kind=through")
 
 
 def test_rows_are_named_and_one_that_is_not_there_is_refused(studio, shelf):
@@ -211,16 +175,6 @@ def test_the_slider_shows_the_tiling_of_each_checkpoint(studio, shelf):
         told = page.locator("#lens-curves .curve:has(b:text-is('accuracy')) .values")
         expect(told).not_to_have_text("")
         assert float(told.inner_text()) == pytest.approx(right, abs=1e-3)  # beside the picture, at the last checkpoint
-
-
-def test_an_nnet_file_and_weights_of_a_factory_are_tiled(studio, shelf):
-    view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
-    net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
-    net.load_state_dict(load_file(shelf / "run" / "step-10.safetensors"))
-    with studio(AXES + "hand.nnet") as page:
-        assert tiled(page)["count"] == ss.tessellate(ss.load(shelf / "hand.nnet"), view).count == 2
-        page.click("#entries button:has-text('run/step-10.safetensors')")
-        assert tiled(page, 2)["count"] == ss.tessellate(net.eval(), view).count
 
 
 def test_an_nnet_file_opens_where_its_inputs_lie(studio, shelf):
@@ -366,11 +320,3 @@ def test_nothing_outside_the_folder_is_opened(server, shelf):
         assert status != 200 or answer.text == "upload/evil.onnx"  # a name is only a name
     refused = httpx.post(f"{server.origin}/upload", params={"name": "a.onnx"}, content=b"x", timeout=PATIENCE)
     assert refused.status_code == 403
-
-
-def test_the_example_is_there_without_any_file(server):
-    with server.line() as line:
-        answer = server.ask(line, id=1, do="open", name="example: digits")["answer"]
-        assert answer["shape"] == [64]
-        assert answer["outputs"] == 10
-    assert torch.get_default_dtype() == torch.float32

@@ -1,18 +1,13 @@
 """The playground in a real browser: training, dragging and looking change the exact tiles."""
 
-import queue
-import re
-
 import numpy as np
 import pytest
 import torch
 
 from splinescope import InputError
-from splinescope.studio.playground import Playground
-from splinescope.studio.recipe import ACTIVATIONS, INITS, NORMS, SMOOTH, Recipe
-from splinescope.studio.sets import make_set
+from splinescope.studio.recipe import ACTIVATIONS, NORMS, SMOOTH, Recipe
 from splinescope.studio.trainer import Trainer
-from tests.browser import PATIENCE, becomes, expect, rest
+from tests.browser import becomes, expect, rest
 from tests.studio.conftest import DRAWN
 
 VIEW = "studio.pages.playground.view"
@@ -123,32 +118,6 @@ def test_hover_colours_layers_and_keys_show_the_tile(studio):
         assert page.evaluate(f"[{VIEW}.layers, {VIEW}.colored]") == [1, "folds"]
 
 
-def test_folds_to_layer_follows_when_layers_change(studio):
-    layers = "(({max, value}) => [max, value])(document.getElementById('look-layers'))"
-    with studio("#width=4&depth=2&color=folds") as page:
-        ready(page)
-        becomes(page, layers, ["2", "2"])
-        assert not [name for name in page.locator("#switches option").all_inner_texts() if "_" in name]  # words alone
-        page.locator("#switch-depth").fill("4")
-        becomes(page, layers, ["4", "4"])  # all of them, as before
-        page.locator("#look-layers").fill("2")
-        page.locator("#switch-depth").fill("3")
-        becomes(page, layers, ["3", "2"])
-        becomes(page, f"{VIEW}.layers", 2)
-
-
-def test_own_points_are_set_by_hand_and_kept_in_the_address(studio):
-    with studio("#data=own&points=-1,-1,0;1,1,1&width=4&depth=1") as page:
-        ready(page)
-        page.click("button[aria-label='set points of class 1']")
-        page.mouse.click(*page.evaluate(TO_CLIENT, [1.2, -0.8]))
-        page.wait_for_function("() => studio.pages.playground.frame.points.length === 6")
-        address = page.evaluate("location.hash")
-        points = re.search(r"points=([^&]*)", address)[1].replace("%2C", ",").replace("%3B", ";").split(";")
-        assert len(points) == 3
-        assert points[2].endswith(",1")
-
-
 def test_own_points_begin_with_words_and_not_with_a_network(studio):
     with studio("#data=own&width=4&depth=1") as page:
         page.wait_for_function(f"() => {VIEW}")
@@ -255,17 +224,6 @@ def test_scenes_play_and_their_slider_moves_the_points(studio):
         page.wait_for_function("() => document.body.dataset.view === 'playground' && !studio.pages.scene.playing")
 
 
-def test_two_tabs_have_networks_of_their_own(studio):
-    with studio("#width=5&depth=1") as one, studio("#width=7&depth=1") as two:
-        ready(one)
-        ready(two)
-        one.click("#play")
-        one.wait_for_function("() => studio.pages.playground.frame.step > 3")
-        assert two.evaluate(FRAME)["step"] == 0
-        expect(two.locator("button[data-unit]")).to_have_count(7)
-        expect(one.locator("button[data-unit]")).to_have_count(5)
-
-
 def test_names_and_addresses_are_text_never_code(studio):
     with studio("#data=<img src=x onerror=alert(1)>&width=<script>&story=<b>") as page:
         expect(page.locator("#message")).to_contain_text("data must be one of")
@@ -320,23 +278,6 @@ def test_a_fold_that_is_dragged_passes_through_the_place():
         Trainer(Recipe(norm="rms")).move_fold(0, 0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("init", INITS)
-def test_every_start_trains(init):
-    trainer = Trainer(Recipe(init=init, width=6, depth=2, activation=ACTIVATIONS[0]))
-    before = trainer.hold_statistics()["loss"]
-    trainer.train(40)
-    assert trainer.hold_statistics()["loss"] < before
-
-
-def test_sets_are_drawn_from_the_seed_and_fit_the_square():
-    for name in ("moons", "circles", "star", "spirals", "xor", "blobs"):
-        x, y = make_set(Recipe(data=name))
-        again, _ = make_set(Recipe(data=name))
-        assert torch.equal(x, again)
-        assert x.abs().max() < 2.6
-        assert set(y.tolist()) == set(range(int(y.max()) + 1))
-
-
 def test_looking_does_not_change_training():
     seen, unseen = (Trainer(Recipe(norm="batch", statistics="batch", batch=8)) for _ in range(2))
     for _ in range(3):
@@ -345,18 +286,3 @@ def test_looking_does_not_change_training():
     unseen.train(3)
     for a, b in zip(seen.model.parameters(), unseen.model.parameters(), strict=True):
         assert torch.equal(a, b)
-
-
-def test_training_takes_one_thread_of_torch_and_leaves_others_theirs():
-    """A page is drawn on the same cores: with two, each small product would wait for the other thread's turn."""
-    before, seen, told = torch.get_num_threads(), queue.SimpleQueue(), queue.SimpleQueue()
-    torch.set_num_threads(2)
-    playground = Playground(lambda _: seen.put(torch.get_num_threads()), told.put)
-    try:
-        playground.order({"order": "make", "recipe": {"width": 2, "depth": 1}})
-        assert seen.get(timeout=PATIENCE) == 1
-        assert torch.get_num_threads() == 2
-    finally:
-        playground.close()
-        torch.set_num_threads(before)
-    assert told.empty()

@@ -70,28 +70,3 @@ def test_the_code_draws_what_is_ticked(lens, shelf, tmp_path, monkeypatch, color
     names = {}
     exec(compile(code.replace('"microscope.png"', repr(str(tmp_path / "code.png"))), "microscope", "exec"), names)
     assert sum(not len(each.get_facecolor()) for each in names["ax"].collections) == lines
-
-
-def test_the_last_checkpoint_is_that_of_the_largest_step(shelf, tmp_path, monkeypatch):
-    monkeypatch.chdir(shelf)  # where the factory is
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for step in (9, 10):
-        shutil.copy(shelf / "run" / f"step-{step // 10 * 10}.safetensors", folder / f"step-{step}.safetensors")
-    library = Library(tmp_path, tmp_path / "uploads", "lens_models:small")
-    (tmp_path / "uploads").mkdir()
-    assert library.specimen("run").weights == folder / "step-10.safetensors"
-
-
-def test_data_that_cannot_be_read_is_told_and_kept_from_nothing(lens, shelf, tmp_path):
-    shutil.copy(shelf / "first.onnx", tmp_path / "NET.ONNX")  # endings are read as other systems write them
-    (tmp_path / "a.csv").write_text("word,other\nmore,words\n")
-    np.save(tmp_path / "b.npy", np.arange(8.0).reshape(4, 2))
-    (tmp_path / "uploads").mkdir()
-    library = Library(tmp_path, tmp_path / "uploads")
-    found = library.examples(library.specimen("NET.ONNX").input_shape)
-    assert found.file == "b.npy"
-    assert len(found.unread) == 1
-    assert found.unread[0].startswith("a.csv must hold numbers and at most one column of text")
-    np.save(tmp_path / "uploads" / "c.npy", np.zeros((3, 2)))  # what a page sends comes before what lay there
-    assert library.examples((2,)).file == "upload/c.npy"

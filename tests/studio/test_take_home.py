@@ -44,14 +44,6 @@ def test_a_space_is_taken_home_too(studio, shelf, tmp_path):
         page.wait_for_selector("dialog pre:has-text('(0, 1, 2)')")
 
 
-def test_a_lecture_page_says_so_when_its_story_does_not_exist(studio):
-    with studio("#story=nonsense", query="embed&") as page:
-        page.wait_for_function(DRAWN)
-        expect(page.locator("#message")).to_be_visible()
-        expect(page.locator("#message")).to_contain_text("no story named “nonsense”")
-        assert page.evaluate("Object.keys(studio.pages)") == ["playground"]  # no other page was opened in its place
-
-
 def test_the_studio_is_named_for_those_who_hear_it(studio):
     with studio("#width=4&depth=1") as page:
         page.wait_for_function(DRAWN)

@@ -11,12 +11,20 @@ from .. import __version__
 from ..support import interrupt
 from ..support.errors import SplinescopeError, did_you_mean
 
-_NAMES = (
-    *("compare", "complexity", "landscape", "normalization", "report", "representation", "reproduce", "sample", "show"),
-    *("stats", "studio", "surface", "tessellate", "timeline", "tokens", "verify", "volume", "warmup"),
-)
-VERBS = {name: f"splinescope.cli.{name}" for name in _NAMES}
-"""Verb -> module that defines a click command named `command`."""
+_FILES = {
+    "generators": ("sample", "volume"),
+    "landscape": ("landscape",),
+    "near_data": ("complexity", "normalization", "representation"),
+    "pages": ("compare", "report"),
+    "reproduce": ("reproduce",),
+    "running": ("studio", "warmup"),
+    "tilings": ("show", "stats", "surface", "tessellate"),
+    "timeline": ("timeline",),
+    "tokens": ("tokens",),
+    "verify": ("verify",),
+}
+VERBS = {verb: f"splinescope.cli.{file}" for file, verbs in _FILES.items() for verb in verbs}
+"""Verb -> module that defines a click command named `VERB_command`."""
 
 
 class _LazyGroup(click.Group):
@@ -26,7 +34,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(VERBS[name]).command
+        command: click.Command = getattr(importlib.import_module(VERBS[name]), f"{name}_command")
         return command
 
     def resolve_command(
@@ -40,14 +48,10 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             with interrupt.at_work():
-                return self._invoke(ctx)
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo(interrupt.LINE, err=True)
             ctx.exit(interrupt.CODE)
-
-    def _invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
         except BrokenPipeError:
             raise  # the reader of a pipe has left: click ends quietly
         except click.UsageError as error:
@@ -60,7 +64,6 @@ class _LazyGroup(click.Group):
 
 
 def _in_words_of_the_command_line(error: Exception) -> str:
-    """An error in the words of the command line."""
     outputs = sys.modules.get("splinescope.network.outputs")  # loaded where one was raised: torch waits otherwise
     if outputs is not None and isinstance(error, outputs.SeveralOutputs):
         return str(outputs.SeveralOutputs(error.listed, error.first, "--pick {0}"))

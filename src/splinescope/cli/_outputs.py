@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
+import numpy as np
 
 from ..support.checks import require
 from ..support.display import table
@@ -19,32 +16,30 @@ from ..support.errors import InputError, did_you_mean
 from ..support.files import replacing
 
 if TYPE_CHECKING:
-    from ..reports.compare import ModelComparison
-    from ..reports.report import Report
     from ..tiling import Tiling
 
-_PICTURES = {".png", ".svg", ".pdf"}
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _WrittenFile(click.Path):
     """A file to write, refused while options are read, before anything that takes time is loaded."""
 
-    def __init__(self, *, allow_dash: bool = False, picture: bool = False) -> None:
-        super().__init__(dir_okay=False, allow_dash=allow_dash)
-        self._picture = picture
+    def __init__(self, *endings: str) -> None:
+        super().__init__(dir_okay=False)
+        self._endings = endings
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = str(super().convert(value, param, ctx))
         name = "it" if param is None else param.opts[-1]
-        if self._picture and Path(path).suffix.lower() not in _PICTURES:
-            raise InputError(f"{name} must end in .png, .svg or .pdf, got {path!r}.")
-        if path != "-" and not Path(path).absolute().parent.is_dir():
+        if self._endings and Path(path).suffix.lower() not in self._endings:
+            raise InputError(f"{name} must end in {', '.join(self._endings)}, got {path!r}.")
+        if not Path(path).absolute().parent.is_dir():
             raise InputError(f"{path}: the folder {Path(path).parent} does not exist.")
         return path
 
 
-written_file, written_picture = _WrittenFile(), _WrittenFile(picture=True)
-written_or_piped = _WrittenFile(allow_dash=True)
+written_file, written_arrays, written_image = _WrittenFile(), _WrittenFile(".npz"), _WrittenFile(".png")
+_PICTURE = _WrittenFile(".png", ".svg", ".pdf")
 
 
 class QuantityName(click.ParamType):
@@ -60,22 +55,28 @@ class QuantityName(click.ParamType):
             self.fail(f"must be one of {', '.join(QUANTITIES)}, got {value!r}{near}", param, ctx)
         return value
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from ..tiling.measures.quantities import QUANTITIES
 
-        return [CompletionItem(name) for name in QUANTITIES if name.startswith(incomplete)]
+def options(*decorators: Callable[[Any], Any]) -> Callable[[_F], _F]:
+    """Several options as one decorator, listed by help in this order."""
+
+    def decorate(command: Any) -> Any:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
 
 
-def picture_options(command: Any) -> Any:
-    """--plot, --html and --color, for every verb that has a tiling."""
-    for option in (
-        click.option("--color", type=QuantityName(), default="slope", show_default=True,
-                     help="What tiles are coloured by: slope, area, class, ...; a wrong name lists them all."),
-        click.option("--html", type=written_file, help="Write a page to explore."),
-        click.option("--plot", type=written_picture, help="Write a picture: .png, .svg or .pdf."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+quiet_option = click.option("--quiet", is_flag=True, help="No progress on stderr.")
+plot_option = click.option("--plot", type=_PICTURE, help="Write a picture: .png, .svg or .pdf.")
+picture_options = options(
+    plot_option,
+    click.option("--html", type=written_file, help="Write a page to explore."),
+    click.option("--color", type=QuantityName(), default="slope", show_default=True,
+                 help="What tiles are coloured by: slope, area, class, ...; a wrong name lists them all."),
+)  # fmt: skip
+"""For every verb that has a tiling."""
 
 
 def check_page(html: str | None, dimension: int) -> None:
@@ -88,8 +89,8 @@ def check_page(html: str | None, dimension: int) -> None:
 def write_pictures(tiling: Tiling, *, plot: str | None, html: str | None, color: str, title: str) -> None:
     """The picture and the page that were asked for."""
     if plot is not None:
-        options: dict[str, Any] = {"boundary": tiling.values is not None} if tiling.dimension == 2 else {}
-        write_figure(lambda: tiling.plot(color=color, **options), plot)
+        extra: dict[str, Any] = {"boundary": tiling.values is not None} if tiling.dimension == 2 else {}
+        write_figure(lambda: tiling.plot(color=color, **extra), plot)
     if html is not None:
         tiling.to_html(html, title=title, color=color)
         note(f"wrote {html}")
@@ -108,21 +109,11 @@ def write_figure(draw: Callable[[], Any], path: str, *, dpi: int = 200) -> None:
     note(f"wrote {path}")
 
 
-def write_to_stdout(tiling: Tiling) -> None:
-    """The tiling's file, for a pipe."""
-    with tempfile.TemporaryDirectory() as folder:
-        tiling.save(Path(folder, "tiling"))
-        with Path(folder, "tiling").open("rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-
-
-def tell_page(found: Report | ModelComparison, out: str, as_json: bool) -> None:
-    """What verbs that write a page print: the numbers, or the result in words."""
-    note(f"wrote {out} and its numbers as .json")
-    if as_json:
-        echo_json(found.records())
-    else:
-        click.echo(found.summary())
+def write_arrays(path: str, arrays: dict[str, np.ndarray]) -> None:
+    """Arrays into one .npz file, whole or not at all."""
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    note(f"wrote {path}")
 
 
 def note(text: str) -> None:
@@ -143,13 +134,12 @@ def echo_numbers(numbers: dict[str, Any], as_json: bool) -> None:
         echo_facts(numbers.items())
 
 
-def echo_text(text: str, out: str | None) -> None:
-    """Text on stdout, or in a file."""
-    if out is None:
-        click.echo(text)
+def echo_result(text: str, records: Any, as_json: bool) -> None:
+    """A result on stdout: its numbers as JSON, or its words."""
+    if as_json:
+        echo_json(records)
     else:
-        Path(out).write_text(text + "\n", encoding="utf-8")
-        note(f"wrote {out}")
+        click.echo(text)
 
 
 def _cell(value: Any) -> str:

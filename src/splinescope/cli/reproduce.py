@@ -39,28 +39,11 @@ def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: s
 @click.option("--seed", default=0, show_default=True, help="Seed of every run; two seeds give independent results.")
 @click.option("--jobs", default=1, show_default=True, help="Processes to share the experiments.")
 @click.option("--fresh", is_flag=True, help="Run again even if results are there.")
-@click.option(
-    "--known",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Records of earlier runs, such as docs/evidence.json: what the same source made is not run again.",
-)
-@click.option(
-    "--beside",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Records of runs with another seed: verdicts that differ there stand beside these in the table.",
-)
+@click.option("--known", type=click.Path(exists=True, dir_okay=False),
+              help="Records of earlier runs, as docs/evidence.json: the same source is not run again.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), default="reproduced", show_default=True, help="Folder.")
-def command(
-    experiment_ids: tuple[str, ...],
-    list_: bool,
-    all_: bool,
-    quick: bool,
-    seed: int,
-    jobs: int,
-    fresh: bool,
-    known: str | None,
-    beside: str | None,
-    out: str,
+def reproduce_command(
+    experiment_ids: tuple[str, ...], list_: bool, all_: bool, quick: bool, out: str, **chosen: Any
 ) -> None:
     """Reproduce figures and theorems of four papers.
 
@@ -89,12 +72,8 @@ def command(
             experiment_ids or None,
             out=out,
             size="quick" if quick else "full",
-            seed=seed,
-            jobs=jobs,
-            fresh=fresh,
-            known=known,
-            beside=beside,
             progress=lambda share, now: click.echo(f"{share:4.0%} {now}", err=True),
+            **chosen,
         )
     for name, outcome in outcomes.items():
         for claim in outcome.claims:

@@ -7,9 +7,17 @@ from typing import Any
 import click
 
 from ..support.checks import require
-from ._outputs import echo_json, note, write_figure, written_file, written_picture
-from ._slices import make_slice, slice_options
-from .inputs import data_file, model_name, pick_option, radius_option, read_array, read_model
+from ._outputs import echo_json, json_option, note, plot_option, write_figure, written_file
+from .inputs import (
+    data_file,
+    make_slice,
+    model_name,
+    pick_option,
+    radius_option,
+    read_array,
+    read_model,
+    slice_options,
+)
 
 
 def _named_files(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -34,11 +42,11 @@ def _named_files(ctx: click.Context, param: click.Parameter, given: tuple[str, .
               help="Radius of the discs in which tiles are counted; 5% of the side by default. The slice's edge cuts "
                    "them: leave a margin with --pad.")  # fmt: skip
 @click.option("--out", type=written_file, help="Write everything to one .timeline file.")
-@click.option("--plot", type=written_picture, help="Write curves and tilings: .png, .svg or .pdf.")
+@plot_option
 @click.option("--film", "film_path", type=written_file, help="Write a film: .gif, .webp, .html, or .mp4 with ffmpeg.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@json_option
 @click.option("--workers", type=int, help="Processes that share the checkpoints.")
-def command(
+def timeline_command(
     folder: str, model: str, radius: Any, data: list[tuple[str, str]], near: float | None, out: str | None,
     plot: str | None, film_path: str | None, as_json: bool, workers: int | None, **where: Any,
 ) -> None:  # fmt: skip
@@ -65,10 +73,8 @@ def command(
     if not isinstance(network, torch.nn.Module):
         raise click.UsageError("--model must be package.module:factory: checkpoints hold parameters only")
     view = make_slice(network, **where)
-    sets = {}
-    for name, file in files.items():
-        rows = torch.from_numpy(read_array(file, view.input_shape))
-        sets[name] = rows.to(next(network.parameters()))
+    like = next(network.parameters())
+    sets = {name: torch.from_numpy(read_array(file, view.input_shape)).to(like) for name, file in files.items()}
     story = timeline(network, folder, view, x=sets, radius=radius, near=near, workers=workers,
                      progress=lambda share, what: note(f"{share:4.0%} {what}"))  # fmt: skip
     if out is not None:

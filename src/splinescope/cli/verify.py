@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from ._outputs import echo_json
+from ._outputs import echo_json, json_option
 
-EXIT = {True: 0, False: 10, None: 3}
-"""Exit codes: it holds, it is violated, it is undecided."""
+_EXIT = {True: 0, False: 10, None: 3}  # it holds, it is violated, it is undecided
 
 
 @click.command("verify")
@@ -21,12 +20,12 @@ EXIT = {True: 0, False: 10, None: 3}
 @click.option("--workers", type=click.IntRange(min=1), help="Share long searches among this many processes.")
 @click.option("--complete", is_flag=True, help="Find the whole unsafe set and its volume.")
 @click.option("--margin", is_flag=True, help="Find the exact margin of a property that holds.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @click.option(
     "--format", "style", type=click.Choice(["text", "vnncomp"]), default="text",
     help="vnncomp: unsat, sat with the witness, unknown or timeout, as the verification competition's scripts read.",
 )  # fmt: skip
-def command(
+def verify_command(
     networks: tuple[str, ...], property: str, time_limit: float | None, max_tiles: int | None, workers: int | None,
     complete: bool, margin: bool, as_json: bool, style: str,
 ) -> None:  # fmt: skip
@@ -44,12 +43,14 @@ def command(
       splinescope verify f.onnx g.onnx same.vnnlib
       splinescope verify net.onnx prop.vnnlib --format vnncomp --time-limit 60
     """
+    if as_json and style == "vnncomp":
+        raise click.UsageError("give --json or --format vnncomp, not both: either is an output of its own.")
     from ..guarantees import verify
 
     model = networks[0] if len(networks) == 1 else networks
     found = verify(model, property, complete=complete, time_limit=time_limit, max_tiles=max_tiles, workers=workers)
     if style == "vnncomp":
-        click.echo(competition_words(found))
+        click.echo(_competition_words(found))
         return
     if as_json:
         echo_json(_plain(found, margin))
@@ -60,10 +61,10 @@ def command(
             click.echo(f"margin {found.margin:.12g}")
         if found.unsafe is not None:
             click.echo(f"unsafe share {found.unsafe.share:.12g} in {len(found.unsafe)} polytopes")
-    sys.exit(EXIT[found.holds])
+    sys.exit(_EXIT[found.holds])
 
 
-def competition_words(found: Any) -> str:
+def _competition_words(found: Any) -> str:
     """unsat, unknown, timeout, or sat with the witness in brackets, one value a line."""
     if found.holds is None:
         return "timeout" if "time_limit" in found.reason else "unknown"

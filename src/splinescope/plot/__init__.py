@@ -1,6 +1,5 @@
 """Drawings: a function takes a result and an Axes, and returns the Axes. None of them calls `plt.show()`."""
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .solid import plot_cells
 from .tiling import plot_boundary, plot_folds, plot_graph, plot_points, plot_surface, plot_tiles, shading
 from .timeline import film
@@ -16,5 +15,3 @@ __all__ = [
     "plot_tiles",
     "shading",
 ]
-
-_answer_misspellings(__name__)

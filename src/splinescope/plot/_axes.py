@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colorbar import Colorbar
-    from matplotlib.colors import Colormap
     from matplotlib.transforms import Bbox
 
     from ..tiling import Slice, Tiling
@@ -47,17 +46,6 @@ def mark_of(label: int) -> np.ndarray:
     count, turn, size = _MARKS[label % len(_MARKS)]
     angles = 2 * np.pi * (turn + np.arange(count) / count)
     return size * np.stack([np.cos(angles), np.sin(angles)], 1)
-
-
-def color_map(name: str | Colormap) -> Colormap:
-    """A colour map of matplotlib's, by name."""
-    try:
-        table: Colormap = require("matplotlib", "plot").colormaps.get_cmap(name)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"cmap must be a colour map of matplotlib, e.g. 'viridis' or 'cividis'; got {name!r}."
-        ) from error
-    return table
 
 
 def color_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:

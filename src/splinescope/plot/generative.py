@@ -1,4 +1,4 @@
-"""Drawings of generators: the manifold's facets, maps over latent slices, clouds of samples, grids of images."""
+"""Drawings of generators: the manifold's facets, maps over latent slices, grids of images."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 
 from ..support.checks import require
 from ..support.errors import InputError
-from ._axes import CLASS_COLORS, frame, new_axes
-from .style import ink
+from ._axes import frame, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,47 +18,25 @@ if TYPE_CHECKING:
     from ..tiling import Slice
 
 
-def plot_manifold(
-    manifold: TiledManifold,
-    ax: Axes | None = None,
-    *,
-    elevation: float = 30.0,
-    azimuth: float = -60.0,
-    cmap: str = "viridis",
-    colorbar: bool = True,
-) -> Axes:
+def plot_manifold(manifold: TiledManifold, ax: Axes | None = None, *, colorbar: bool = True) -> Axes:
     """The image of a 2-D latent slice in space, a flat facet per tile, coloured by its volume factor (Figure 10).
 
     Of more than 3 outputs the 3 principal components are drawn.
     """
-    look: dict[str, Any] = {"elevation": elevation, "azimuth": azimuth, "cmap": cmap, "colorbar": colorbar}
-    return plot_facets(manifold_facets(manifold), manifold.volumes, ax, **look)
-
-
-def manifold_facets(manifold: TiledManifold) -> list[np.ndarray]:
-    """Each tile's image `[n, 3]`: its corners in output space, by principal components where there are more than 3."""
     values = manifold.corner_outputs
     if values.shape[1] < 3:
         raise InputError(f"a manifold in space needs a generator of at least 3 outputs, got {values.shape[1]}.")
     if values.shape[1] > 3:
         centered = values - values.mean(0)
         values = centered @ np.linalg.svd(centered, full_matrices=False)[2][:3].T
-    return [values[manifold.tiling.tiles[i]] for i in range(manifold.tiling.count)]
+    facets = [values[manifold.tiling.tiles[i]] for i in range(manifold.tiling.count)]
+    return plot_facets(facets, manifold.volumes, ax, colorbar=colorbar)
 
 
-def plot_facets(
-    facets: Sequence[Any],
-    volumes: Any,
-    ax: Axes | None = None,
-    *,
-    elevation: float = 30.0,
-    azimuth: float = -60.0,
-    cmap: str = "viridis",
-    colorbar: bool = True,
-) -> Axes:
+def plot_facets(facets: Sequence[Any], volumes: Any, ax: Axes | None = None, *, colorbar: bool = True) -> Axes:
     """Flat polygons `[n, 3]` in space, coloured by a volume factor each, on a logarithmic scale (zero: grey)."""
     art3d, colors = require("mpl_toolkits.mplot3d.art3d", "plot"), require("matplotlib.colors", "plot")
-    cm, maps = require("matplotlib.cm", "plot"), require("matplotlib", "plot").colormaps
+    cm, viridis = require("matplotlib.cm", "plot"), require("matplotlib", "plot").colormaps["viridis"]
     space: Any = new_axes(ax, figsize=(6.5, 5.5), subplot_kw={"projection": "3d"})
     if not hasattr(space, "set_zlim"):
         raise InputError("ax must be 3-D axes, e.g. plt.subplots(subplot_kw={'projection': '3d'})[1].")
@@ -67,7 +44,7 @@ def plot_facets(
     positive = numbers[numbers > 0]
     low, high = np.quantile(positive, [0.01, 0.99]) if len(positive) else (1.0, 1.0)
     norm = colors.LogNorm(low, high if high > low else 1.01 * low, clip=True)
-    shades = maps[cmap](norm(np.where(numbers > 0, numbers, low)))
+    shades = viridis(norm(np.where(numbers > 0, numbers, low)))
     shades[numbers <= 0] = colors.to_rgba("lightgrey")
     longest = max(len(f) for f in facets)
     # shorter facets repeat their last corner: matplotlib would pad them with memory it has not set
@@ -82,11 +59,11 @@ def plot_facets(
         axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(4))
     space.set(xlabel="$x_1$", ylabel="$x_2$")
     space.set_zlabel("$x_3$", labelpad=8)
-    space.view_init(elevation, azimuth)
+    space.view_init(30.0, -60.0)
     space.set_box_aspect(None, zoom=0.85)  # room for the labels
     if colorbar:
         space.figure.colorbar(
-            cm.ScalarMappable(norm, cmap), ax=space, label=r"volume factor $\sqrt{\det A^T A}$", shrink=0.7, pad=0.12
+            cm.ScalarMappable(norm, viridis), ax=space, label=r"volume factor $\sqrt{\det A^T A}$", shrink=0.7, pad=0.12
         )
     axes: Axes = space
     return axes
@@ -105,23 +82,6 @@ def plot_geometry_map(
     mesh = ax.pcolormesh(grid[0, :, 0], grid[:, 0, 1], numbers.reshape(side, side), cmap=cmap, rasterized=True)
     ax.figure.colorbar(mesh, ax=ax, label=label)
     frame(ax, view)
-    return ax
-
-
-def plot_cloud(
-    samples: Any, ax: Axes | None = None, *, x: Any = None, title: str = "", limit: float | None = None
-) -> Axes:
-    """Samples in the plane as dots, over data in grey."""
-    ax = new_axes(ax, figsize=(4, 4))
-    if x is not None:
-        known = np.asarray(x, float)
-        ax.scatter(known[:, 0], known[:, 1], s=4, c="0.8", linewidths=0, rasterized=True)
-    drawn = np.asarray(samples, float)
-    ax.scatter(drawn[:, 0], drawn[:, 1], s=5, c=CLASS_COLORS[4], linewidths=0, alpha=0.6, rasterized=True)
-    ax.set_aspect("equal")
-    if limit is not None:
-        ax.set(xlim=(-limit, limit), ylim=(-limit, limit))
-    ax.set(xlabel="$x_1$", ylabel="$x_2$", title=title)
     return ax
 
 
@@ -160,20 +120,4 @@ def plot_images(images: Any, ax: Axes | None = None, *, columns: int | None = No
     ax = new_axes(ax, figsize=(5, 5))
     ax.imshow(image_grid(images, columns), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     ax.set(xticks=[], yticks=[], title=title)
-    return ax
-
-
-def plot_class_shares(shares: dict[str, Any], ax: Axes | None = None, *, spread: dict[str, Any] | None = None) -> Axes:
-    """Shares of classes `[C]`, a group of bars per class and a bar per name; `spread` draws error bars."""
-    ax = new_axes(ax, figsize=(6, 3.5))
-    width = 0.8 / len(shares)
-    for i, (name, values) in enumerate(shares.items()):
-        numbers = np.asarray(values, float)
-        places = np.arange(len(numbers)) + (i - (len(shares) - 1) / 2) * width
-        error = None if spread is None else np.asarray(spread[name], float)
-        ax.bar(places, numbers, width, yerr=error, label=name, color=CLASS_COLORS[i], edgecolor="black", linewidth=0.4)
-    classes = len(numbers)
-    ax.axhline(1 / classes, color=ink(), linewidth=0.8, linestyle="--")
-    ax.set(xticks=range(classes), xlabel="class", ylabel="share of samples")
-    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax

@@ -1,4 +1,4 @@
-"""Drawings of loss sections, surfaces, spectra and conditioning."""
+"""Drawings of loss sections, surfaces and conditioning."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from ._axes import BOUNDARY_COLOR, RASTER_FROM, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ..landscape.conditioning import Conditioning
     from ..landscape.polynomials import PolynomialSection
     from ..landscape.sections import LossSection
-    from ..landscape.skip_conditioning import SkipConditioning
-    from ..landscape.spectrum import SpectralDensity
+    from ..landscape.skip_conditioning import Conditioning, SkipConditioning
     from ..landscape.surface import LossSurface
 
 
@@ -118,18 +116,6 @@ def plot_loss_surface(
     return ax
 
 
-def plot_spectral_density(density: SpectralDensity, ax: Axes | None = None, *, width: float | None = None) -> Axes:
-    """The density of eigenvalues on a logarithmic axis; `width` is the smoothing, 1% of the range by default."""
-    ax = new_axes(ax)
-    low, high = float(density.nodes[0]), float(density.nodes[-1])
-    width = width or 0.01 * max(high - low, 1e-12)
-    grid = np.linspace(low - 5 * width, high + 5 * width, 2000)
-    values = density.on(grid, width)
-    ax.semilogy(grid, values, color="#332288")
-    ax.set(xlabel="eigenvalue", ylabel="density", ylim=(max(1e-6 * values.max(), 1e-300), 2 * values.max()))
-    return ax
-
-
 def plot_conditioning(found: Mapping[str, Conditioning] | SkipConditioning, ax: Axes | None = None) -> Axes:
     """Condition numbers of several kinds of layers, one column of points each; singular ones in a band at the top.
 
@@ -165,10 +151,7 @@ def plot_conditioning(found: Mapping[str, Conditioning] | SkipConditioning, ax: 
 
 
 def write_surface_page(surface: LossSurface, path: str | os.PathLike[str], *, title: str = "Loss surface") -> None:
-    """A 2-D surface as one self-contained page: turn by dragging, zoom by wheel, hover for values. No links out.
-
-    The page says whether the surface is sampled or certified, and within what.
-    """
+    """A 2-D surface as one self-contained page: turn by dragging, zoom by wheel, hover for values. No links out."""
     if surface.losses.ndim != 2:
         raise InputError("a page shows 2-D surfaces, got a 1-D one; plot_loss_surface draws it.")
     data = {

@@ -1,19 +1,17 @@
-"""Drawings of folds against data: distances, densities, jittering boundaries, normalisations side by side."""
+"""Drawings of folds against data: distances, densities, jittering boundaries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..normalization.compare import NormalizationRow
 from ..normalization.density import FoldDensity
 from ..normalization.fold_distances import FoldDistances
 from ..normalization.jitter import BoundaryJitter
 from ..support.checks import require
 from ._axes import new_axes
-from .style import ink, name_places, whole_numbers
+from .style import ink, name_places
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,20 +75,4 @@ def plot_boundary_jitter(jitter: BoundaryJitter, ax: Axes | None = None, *, poin
     ax.autoscale_view()
     ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
     ax.legend(loc="upper right", fontsize="small")
-    return ax
-
-
-def plot_comparison(rows: Sequence[NormalizationRow], ax: Axes | None = None) -> Axes:
-    """Fold density near the data over far from it, layer by layer, one line a normalisation."""
-    ax = new_axes(ax)
-    markers = "osv^D<>pX*"
-    for i, row in enumerate(rows):
-        layers = np.arange(1, len(row.ratios) + 1)
-        values = np.where(np.isfinite(row.ratios), row.ratios, np.nan)
-        ax.plot(layers, values, marker=markers[i % len(markers)], label=row.name, markersize=4)
-    ax.axhline(1, color="grey", linewidth=0.8)
-    whole_numbers(ax)
-    ax.set(xlabel="layer", ylabel="fold density near data / far from it")
-    ax.set_ylim(bottom=0)
-    ax.legend(frameon=False, fontsize="small", ncols=2)
     return ax

@@ -1,19 +1,15 @@
-"""Drawings of a batch through depth: series, angles, projections, activity, and the tree model."""
+"""Drawings of a batch through depth: series, angles and projections."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..representation.geometry import RepresentationGeometry
-from ..representation.gram import arc_cosine
 from ..representation.measures import LayerGeometry
-from ..representation.tree import tree_rows
-from ..support.checks import as_float64_array, require
-from ..support.errors import InputError
+from ..support.checks import require
 from ._axes import new_axes
 from .style import house_style
 
@@ -61,24 +57,6 @@ def plot_depth(
     return ax
 
 
-def plot_angles(before: LayerGeometry, after: LayerGeometry, ax: Axes | None = None, *, kernel: bool = False) -> Axes:
-    """Pairwise angles before against after; `kernel` adds what a wide plain ReLU layer does, arccos J(cos)."""
-    ax = new_axes(ax)
-    x, y = before.angles(), after.angles()
-    ax.scatter(x, y, s=8, alpha=0.5, color=CLUSTER, edgecolors="none", rasterized=len(x) > 2000)
-    ax.plot([0, 180], [0, 180], color="0.6", linewidth=1, label="unchanged")
-    if kernel:
-        degrees = np.linspace(0, 180, 200)
-        after_relu = np.degrees(np.arccos(arc_cosine(np.cos(np.radians(degrees)))))
-        ax.plot(degrees, after_relu, color=ODD, linewidth=1, label="wide ReLU layer")
-    low, high = np.nanmin([x, y]), np.nanmax([x, y])  # nan: a point at 0 has no angle
-    pad = 0.05 * (high - low) + 0.5
-    ax.set(xlim=(low - pad, high + pad), ylim=(low - pad, high + pad), xlabel=f"angle at {before.name} (degrees)")
-    ax.set_ylabel(f"angle at {after.name} (degrees)")
-    ax.legend(frameon=False)
-    return ax
-
-
 def plot_angle_histogram(layer: LayerGeometry, ax: Axes | None = None, *, label: str | None = None) -> Axes:
     """Histogram of the pairwise angles of one layer."""
     from ..representation.measures import ANGLE_BINS
@@ -107,57 +85,3 @@ def plot_projection(layer: LayerGeometry, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="random direction 1", ylabel="random direction 2")
     ax.legend(frameon=False, fontsize="small")
     return ax
-
-
-def plot_activity(layer: LayerGeometry, ax: Axes | None = None, *, label: str | None = None) -> Axes:
-    """Histogram over units of the share of the batch on which a unit is active."""
-    ax = new_axes(ax)
-    ax.hist(layer.active_fraction, bins=np.linspace(0, 1, 26).tolist(), alpha=0.6, label=label)
-    ax.set(xlim=(0, 1), xlabel="share of inputs on which a unit is active", ylabel="units")
-    return ax
-
-
-def plot_tree(values: Sequence[float] | Any, depth: int = 3, ax: Axes | None = None) -> Axes:
-    """The tree model of a row, up to 5 layers: each node is a row, as the sizes of its clusters from the zeros up.
-
-    `4·1³` is a cluster of 4 and three single points. Left child: `relu(mean - x)`; right child:
-    `relu(x - mean)`. Colour tells the number of clusters.
-    """
-    if not 0 <= depth <= 5:
-        raise InputError(f"depth must lie in 0..5 to stay legible, got {depth}.")
-    x = as_float64_array(values, "values")
-    colors = require("matplotlib", "plot").colormaps["cividis"]
-    ax = new_axes(ax)
-    most = len(np.unique(x))
-    seen: dict[int, Any] = {}
-    for layer in range(depth + 1):
-        rows = tree_rows(x, layer)[::-1] if layer else x[None]
-        for i, row in enumerate(rows):
-            at = ((i + 0.5) / len(rows), -layer)
-            if layer:
-                parent = ((i // 2 + 0.5) / (len(rows) // 2), 1 - layer)
-                ax.plot(*zip(parent, at, strict=True), color="0.75", linewidth=1, zorder=1)
-            sizes = np.unique(np.round(row - row.min(), 12), return_counts=True)[1]
-            color = colors((len(sizes) - 2) / max(most - 2, 1))
-            dark = np.dot(color[:3], (0.3, 0.6, 0.1)) < 0.5
-            box = {"boxstyle": "round,pad=0.3", "facecolor": color, "edgecolor": "none"}
-            turn, size = (0, 9) if len(rows) <= 8 else (90, 7)
-            text = ax.text(*at, _composition(sizes.tolist()), ha="center", va="center", bbox=box, zorder=2)
-            text.set(rotation=turn, fontsize=size, color="w" if dark else "k")
-            seen.setdefault(len(sizes), color)
-    for count in sorted(seen):
-        ax.scatter([], [], color=seen[count], marker="s", label=f"{count} clusters")
-    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=min(len(seen), 5), fontsize="small")
-    ax.set(xlim=(0, 1), ylim=(-depth - 0.5, 0.4))
-    ax.set_yticks([-layer for layer in range(depth + 1)], [str(layer) for layer in range(depth + 1)])
-    ax.set(ylabel="layer", xticks=[], xlabel="cluster sizes, 1³ for 1·1·1; left: below the mean, right: above it")
-    for side in ("top", "right", "bottom", "left"):
-        ax.spines[side].set_visible(False)
-    return ax
-
-
-def _composition(sizes: list[int]) -> str:
-    """Cluster sizes with runs as powers: [4, 1, 1, 1] is 4·1³."""
-    runs = [(size, len(list(run))) for size, run in itertools.groupby(sizes)]
-    powers = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-    return "·".join(f"{size}{str(count).translate(powers) if count > 1 else ''}" for size, count in runs)

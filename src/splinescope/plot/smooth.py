@@ -1,4 +1,4 @@
-"""Drawings of networks that are not piecewise affine: tokens in layers, reach of local maps, soft tiles, steering."""
+"""Drawings of networks that are not piecewise affine: tokens in layers, reach of local maps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import numpy as np
 
 from ..support.checks import check_index
 from ..support.errors import InputError
-from ._axes import BOUNDARY_COLOR, color_bar, frame, new_axes
+from ._axes import new_axes
 from .style import ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..smooth.map_results import Validity
-    from ..smooth.posterior import EntropyMap
-    from ..smooth.steering import Steering
     from ..smooth.tokens import TokenGeometry
 
 _LABELS = {
@@ -76,42 +74,6 @@ def plot_validity(validity: Validity, ax: Axes | None = None) -> Axes:
     ax.set(xscale="log", xlabel="distance from the point", ylabel="share of the change missed by the map")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize="small")
-    return ax
-
-
-def plot_entropy(entropy: EntropyMap, site: str | None = None, *, ax: Axes | None = None) -> Axes:
-    """Where on a plane a network is undecided which tile it is in: bits of the soft assignment, bright along folds."""
-    ax = new_axes(ax)
-    if site is not None and site not in entropy.paths:
-        raise InputError(f"site must be one of {', '.join(map(repr, entropy.paths))}, got {site!r}.")
-    chosen = [i for i, path in enumerate(entropy.paths) if site in (None, path)]
-    low, high = entropy.view.domain.min(0), entropy.view.domain.max(0)
-    image = ax.imshow(
-        entropy.entropy[chosen].sum(0), origin="lower", extent=(low[0], high[0], low[1], high[1]), cmap="magma", vmin=0
-    )
-    frame(ax, entropy.view)
-    ax.scatter(entropy.view.anchors[:, 0], entropy.view.anchors[:, 1], s=30, color="white", edgecolor="black")
-    color_bar(ax, image, f"entropy of the tile (bits), beta = {entropy.beta:g}")
-    return ax
-
-
-def plot_steering(steering: Steering, *, ax: Axes | None = None) -> Axes:
-    """Accuracy, accuracy under attack (left scale) and curvature of the boundary (right scale) against beta."""
-    ax = new_axes(ax)
-    ax.plot(steering.betas, steering.accuracy, "o-", color="#332288", label="accuracy")
-    ax.plot(steering.betas, steering.robust, "s-", color="#117733", label=f"under {steering.norm} {steering.epsilon:g}")
-    ax.set(ylim=(0, 1.02), xlabel="beta (1 is the network itself)", ylabel="share of points")
-    right = ax.twinx()
-    right.errorbar(
-        steering.betas, steering.curvature, 2 * steering.curvature_error, fmt="^--", capsize=2, color=BOUNDARY_COLOR,
-        label="turn of the boundary",
-    )  # fmt: skip
-    right.set_ylabel("radians per unit of distance")
-    right.set_ylim(bottom=0)
-    handles, labels = (
-        a + b for a, b in zip(ax.get_legend_handles_labels(), right.get_legend_handles_labels(), strict=True)
-    )
-    ax.legend(handles, labels, frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
     return ax
 
 

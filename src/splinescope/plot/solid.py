@@ -29,25 +29,13 @@ def plot_cells(
     ax: Axes3D | None = None,
     *,
     pull: float = 0.0,
-    output: int = 0,
-    cmap: str = "viridis",
     colorbar: bool = True,
-    elevation: float = 25.0,
-    azimuth: float = -55.0,
     max_faces: int = 60_000,
 ) -> Axes3D:
-    """The cells of a 3-D tiling: what of them is seen from outside, or all of them, pulled apart.
+    """The cells of a 3-D tiling, coloured by a quantity of tiles, on 3-D axes.
 
-    Args:
-        tiling: A 3-D tiling.
-        color: Name of a quantity of tiles, as in `Tiling.quantity`.
-        ax: 3-D axes; those of a new figure by default.
-        pull: Move cells away from the middle by this many times their distance from it; 0 draws the outside alone.
-        output: Which output "value" shows.
-        cmap: Colour map of numbers.
-        colorbar: Add a colour bar.
-        elevation, azimuth: Of the camera, in degrees.
-        max_faces: Refuse to draw more: matplotlib sorts and draws them one by one.
+    `pull` moves cells away from the middle by this many times their distance from it; 0 draws the outside alone. More
+    than `max_faces` are refused: matplotlib sorts and draws them one by one.
     """
     need_tiling(tiling)
     walls = tiling.walls
@@ -66,10 +54,10 @@ def plot_cells(
     middle = tiling.view.domain.mean(0)
     shift = pull * (tiling.centroids() - middle)
     polygons = [tiling.vertices[walls[int(f)]] + shift[t] for f, t in zip(faces, owner, strict=True)]
-    quantity = tile_quantity(tiling, color, output=output)
-    table, norm = shading(quantity, cmap=cmap)
+    quantity = tile_quantity(tiling, color)
+    table, norm = shading(quantity)
     shades = table(norm(quantity.values[owner]))
-    ax = _space(ax, elevation, azimuth)
+    ax = _space(ax)
     collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
         polygons, facecolors=shades, edgecolors="black", linewidths=0.2
     )
@@ -118,7 +106,7 @@ def plot_mesh(
     return ax
 
 
-def _space(ax: Axes3D | None, elevation: float, azimuth: float) -> Axes3D:
+def _space(ax: Axes3D | None, elevation: float = 25.0, azimuth: float = -55.0) -> Axes3D:
     if ax is None:
         pyplot = require("matplotlib.pyplot", "plot")
         with house_style():

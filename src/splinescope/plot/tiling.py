@@ -18,7 +18,6 @@ from ._axes import (
     WALL_COLOR,
     check_plane,
     color_bar,
-    color_map,
     frame,
     mark_of,
     new_axes,
@@ -71,10 +70,7 @@ def plot_tiles(
         colorbar: Add a colour bar (numbers) or a legend (classes).
         label: Text of the colour bar, for numbers of your own.
 
-    Cost: about 5 seconds for a million tiles.
-
-    Example:
-        >>> ax = plot_tiles(tiling, "class", boundary=True)    # doctest: +SKIP
+    A million tiles take about 5 seconds.
     """
     check_plane(tiling, "plot_tiles")
     ax = new_axes(ax, figsize=(6, 5))
@@ -101,20 +97,12 @@ def plot_folds(
     tiling: Tiling,
     ax: Axes | None = None,
     *,
-    highlight: int | tuple[int, int] | None = None,
-    cmap: str = "viridis",
-    linewidth: float = 0.8,
+    highlight: int | None = None,
     colorbar: bool = True,
 ) -> Axes:
-    """The walls of a 2-D tiling, each in the colour of its fold's depth.
+    """The walls of a 2-D tiling, each in the colour of its fold's depth, with a key.
 
-    Args:
-        tiling: The tiling.
-        ax: Where to draw; a new figure by default.
-        highlight: Draw one unit's whole fold in red: its number over all sites, or (site, unit of that site).
-        cmap: Colour map of depth.
-        linewidth: In points.
-        colorbar: Add the key to the depths.
+    The whole fold of the unit `highlight`, numbered over all sites, is drawn in red.
     """
     check_plane(tiling, "plot_folds")
     colors, cm = require("matplotlib.colors", "plot"), require("matplotlib.cm", "plot")
@@ -124,11 +112,15 @@ def plot_folds(
     depth_of_site = np.array([site.depth for site in tiling.sites] or [1])
     depths = depth_of_site[walls.sites[inner]]
     deepest = int(depth_of_site.max())
-    shades = color_map(cmap)(np.linspace(0, 0.88, deepest))  # brighter ones fade on white
-    lines = drawn_lines(tiling.vertices[walls.ends[inner]], shades, depths - 1, linewidth=linewidth)
+    viridis = require("matplotlib", "plot").colormaps["viridis"]
+    shades = viridis(np.linspace(0, 0.88, deepest))  # brighter ones fade on white
+    lines = drawn_lines(tiling.vertices[walls.ends[inner]], shades, depths - 1, linewidth=0.8)
     ax.add_collection(lines, autolim=False)
     if highlight is not None:
-        site, unit = _site_and_unit(tiling, highlight)
+        starts = np.cumsum([0, *(site.units for site in tiling.sites)])
+        number = check_index(highlight, "highlight", int(starts[-1]))
+        site = int(np.searchsorted(starts, number, side="right")) - 1
+        unit = number - starts[site]
         sites, units = units_of_cuts(tiling.sites, walls.cuts)
         whole = walls.ends[(sites == site) & (units == unit)]
         chosen = drawn_lines(tiling.vertices[whole], [BOUNDARY_COLOR], linewidth=2.5)
@@ -157,13 +149,8 @@ def plot_boundary(
 def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, y: Any = None, size: float = 45.0) -> Axes:
     """Points on the plane of a 2-D tiling.
 
-    Args:
-        tiling: The tiling.
-        points: Network inputs `[N, *input_shape]`, drawn at the nearest point of the plane; or, unless the network
-            itself has two inputs, `[N, 2]` slice coordinates.
-        ax: Where to draw; a new figure by default.
-        y: `[N]` class numbers, shown as colours and marks.
-        size: Area of a mark in square points.
+    `points` are network inputs `[N, *input_shape]`, drawn at the nearest point of the plane; or, unless the network
+    itself has two inputs, `[N, 2]` slice coordinates. Classes `y` `[N]` are shown as colours and marks of `size`.
     """
     check_plane(tiling, "plot_points")
     ax = new_axes(ax, figsize=(5, 5))
@@ -183,14 +170,10 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, y: Any =
     return ax
 
 
-def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None, boundary: bool = False) -> Axes:
+def plot_graph(tiling: Tiling, ax: Axes | None = None, *, boundary: bool = False) -> Axes:
     """The outputs along a 1-D tiling: straight between the vertices, which are marked; anchors are dotted lines.
 
-    Args:
-        tiling: The tiling.
-        ax: Where to draw; a new figure by default.
-        outputs: Which outputs; all by default.
-        boundary: Draw the points of the decision boundary as red lines.
+    With `boundary` red lines mark the points of the decision boundary.
     """
     need_tiling(tiling)
     if tiling.dimension != 1:
@@ -200,44 +183,24 @@ def plot_graph(tiling: Tiling, ax: Axes | None = None, *, outputs: Any = None, b
     ax = new_axes(ax, figsize=(6, 4))
     order = np.argsort(tiling.vertices[:, 0])
     t = tiling.vertices[order, 0]
-    count = tiling.values.shape[1]
-    chosen = (
-        range(count) if outputs is None else [check_index(c, "outputs", count) for c in np.atleast_1d(outputs).tolist()]
-    )
-    for c in chosen:
-        ax.plot(t, tiling.values[order, c], ".-", markersize=4, linewidth=1.2, label=f"output {c}",
-                color=CLASS_COLORS[int(c) % len(CLASS_COLORS)])  # fmt: skip
+    for c, values in enumerate(tiling.values[order].T):
+        color = CLASS_COLORS[c % len(CLASS_COLORS)]
+        ax.plot(t, values, ".-", markersize=4, linewidth=1.2, label=f"output {c}", color=color)
     for anchor in tiling.view.anchors[:, 0]:
         ax.axvline(anchor, color=ink(), linestyle=":", linewidth=1.0, zorder=0)
     for point in tiling.decision_boundary().segments[:, 0, 0] if boundary else ():
         ax.axvline(point, color=BOUNDARY_COLOR, linewidth=1.2, zorder=0)
     frame(ax, tiling.view)
     ax.set_ylabel("output")
-    if len(chosen) > 1:
+    if tiling.values.shape[1] > 1:
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return ax
 
 
-def plot_surface(
-    tiling: Tiling,
-    ax: Axes | None = None,
-    *,
-    output: int = 0,
-    cmap: str = "viridis",
-    elevation: float = 35.0,
-    azimuth: float = -60.0,
-    project: bool = True,
-) -> Axes:
-    """The graph of one output over a 2-D tiling: a flat facet per tile (Figure 3 of the survey).
+def plot_surface(tiling: Tiling, ax: Axes | None = None, *, output: int = 0) -> Axes:
+    """The graph of one output over a 2-D tiling: a flat facet per tile, its walls on the floor (the survey's Figure 3).
 
-    Args:
-        tiling: The tiling; at most some ten thousand tiles are sensible.
-        ax: 3-D axes; a new figure by default.
-        output: Which output is the height.
-        cmap: Colour map of the height.
-        elevation: Of the eye above the plane, in degrees.
-        azimuth: Of the eye, in degrees.
-        project: Draw the tiling's walls on the floor, too.
+    `ax` must be 3-D axes. At most some ten thousand tiles are sensible.
     """
     check_plane(tiling, "plot_surface")
     quantity = tile_quantity(tiling, "value", output=output)
@@ -248,7 +211,7 @@ def plot_surface(
     assert tiling.values is not None  # tile_quantity has refused
     heights = tiling.values[:, output]
     corners = np.column_stack([tiling.vertices, heights])
-    table, norm = shading(quantity, cmap=cmap)
+    table, norm = shading(quantity)
     sizes = np.diff(tiling.tiles.offsets)[:, None]
     # shorter tiles repeat their last corner: matplotlib would pad them with memory it has not set
     places = tiling.tiles.offsets[:-1, None] + np.minimum(np.arange(sizes.max(initial=0)), sizes - 1)
@@ -259,11 +222,10 @@ def plot_surface(
     axes.add_collection3d(facets, autolim=False)
     low, high = float(heights.min()), float(heights.max())
     room = (high - low) or 1.0
-    floor = low - (0.35 * room if project else 0.05 * room)
-    if project:
-        ends = tiling.vertices[tiling.walls.ends]
-        flat = np.concatenate([ends, np.full((*ends.shape[:2], 1), floor)], 2)
-        axes.add_collection3d(art3d.Line3DCollection(flat, linewidth=0.4, color="black"), autolim=False)
+    floor = low - 0.35 * room
+    ends = tiling.vertices[tiling.walls.ends]
+    flat = np.concatenate([ends, np.full((*ends.shape[:2], 1), floor)], 2)
+    axes.add_collection3d(art3d.Line3DCollection(flat, linewidth=0.4, color="black"), autolim=False)
     frame(axes, tiling.view)
     axes.set_aspect("auto")
     axes.set_zlim(floor, high + 0.05 * room)
@@ -271,7 +233,7 @@ def plot_surface(
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(5, prune="both"))  # corners stay free
     axes.set_box_aspect(None, zoom=0.9)  # room for the labels
-    axes.view_init(elevation, azimuth)
+    axes.view_init(35.0, -60.0)
     return axes
 
 
@@ -285,7 +247,10 @@ def shading(
         shades = [CLASS_COLORS[i % len(CLASS_COLORS)] for i in range(count)]
         return colors.ListedColormap(shades), colors.BoundaryNorm(np.arange(count + 1) - 0.5, count)
     low, high = quantity.limits if limits is None else _ends(limits)
-    table = color_map(cmap)
+    try:
+        table = require("matplotlib", "plot").colormaps[cmap]
+    except KeyError as error:
+        raise InputError(f"cmap must name a colour map of matplotlib, e.g. 'viridis'; got {cmap!r}.") from error
     if quantity.steps and 0 < high - low <= 12:
         steps = int(high) - int(low) + 1
         norm = colors.BoundaryNorm(np.arange(steps + 1) + int(low) - 0.5, steps)
@@ -372,19 +337,6 @@ def _own(tiling: Tiling, values: np.ndarray, label: str | None) -> Quantity:
     if numbers.shape != (tiling.count,):
         raise InputError(f"color must be a name or one number per tile, shape ({tiling.count},); got {numbers.shape}.")
     return Quantity("own", label or "", numbers)
-
-
-def _site_and_unit(tiling: Tiling, unit: int | tuple[int, int]) -> tuple[int, int]:
-    """(site, unit of the site), given so or as a number over the units of all sites."""
-    if not isinstance(unit, tuple):
-        starts = np.cumsum([0, *(site.units for site in tiling.sites)])
-        number = check_index(unit, "highlight: the unit", int(starts[-1]))
-        site = int(np.searchsorted(starts, number, side="right")) - 1
-        return site, number - int(starts[site])
-    if len(unit) != 2:
-        raise InputError(f"highlight must be a unit or (site, unit), got {unit!r}.")
-    site = check_index(unit[0], "highlight: the site", len(tiling.sites))
-    return site, check_index(unit[1], f"highlight: the unit of site {site}", tiling.sites[site].units)
 
 
 def _ends(limits: tuple[float, float]) -> tuple[float, float]:

@@ -1,12 +1,12 @@
-"""Drawings of a timeline: curves over training with tilings below them, and a film."""
+"""Drawings of training: a monitor's records, a timeline's curves with tilings below them, and a film."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,11 +35,47 @@ def plot_curves(story: Timeline, names: Sequence[str], ax: Axes | None = None, *
     for name, color in zip(names, _COLORS, strict=False):
         text = name.split("/")[-1].removeprefix("tiles_near_").replace("_", " ")
         ax.plot(story.steps, story.measures[name], color=color, marker=".", label=text)
+    ax.set_ylim(bottom=0)
+    return _over_steps(ax, label, len(names) > 1)
+
+
+def plot_records(
+    records: Sequence[Mapping[str, Any]],
+    names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+    *,
+    label: str = "measured",
+) -> Axes:
+    """Numbers of a monitor's records over training steps, on an axis that is linear up to 1 and logarithmic beyond.
+
+    `names` are numbers, or groups of them by what their names begin with ("tokens/nearest"); by default those without
+    a slash in their name: one per set of points, and the metrics; all where none is without.
+    """
+    if not records:
+        raise InputError("there are no records to draw: call monitor.step(step) in the training loop first.")
+    known = [
+        name
+        for name, value in records[-1].items()
+        if isinstance(value, float) and name not in ("step", "seconds", "late")
+    ]
+    chosen = ([name for name in known if "/" not in name] or known) if names is None else list(names)
+    groups = {name: [other for other in known if other.startswith(f"{name}/")] for name in chosen}
+    chosen = [own for name in chosen for own in ([name] if name in known else groups[name] or [name])]
+    if unknown := [name for name in chosen if name not in known]:
+        raise InputError(f"names must be among {', '.join(known)}, got {', '.join(unknown)}.")
+    ax = new_axes(ax)
+    for name in chosen:
+        rows = [(record["step"], record[name]) for record in records if name in record]
+        ax.plot(*zip(*rows, strict=True), marker=".", label=name)
+    return _over_steps(ax, label, bool(chosen))
+
+
+def _over_steps(ax: Axes, label: str, legend: bool) -> Axes:
+    """Training steps on an axis that is linear up to 1 and logarithmic beyond."""
     ax.set_xscale("symlog", linthresh=1)
     ax.set_xlim(left=0)
-    ax.set_ylim(bottom=0)
     ax.set(xlabel="training step", ylabel=label)
-    if len(names) > 1:
+    if legend:
         ax.legend(frameon=False, fontsize="small")
     return ax
 

@@ -1,6 +1,5 @@
 """One page about a network and its data: `report`, and `compare_models` for several side by side."""
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .compare import compare_models
 from .report import report
 
@@ -8,5 +7,3 @@ __all__ = [
     "compare_models",
     "report",
 ]
-
-_answer_misspellings(__name__)

@@ -25,27 +25,20 @@ class ReportBlock(Result):
     """One part of a report.
 
     Attributes:
-        key: Its name in `include=` and `exclude=`.
-        title: Its heading.
-        state: "measured", "not applicable" (see `reason`) or "failed" (an error of its own; see `reason`).
-        headline: What was found, in one line.
-        finding: The same in plain words, in one sentence.
-        advice: What to do about it, in one sentence.
-        certainty: "exact", "bound" or "estimate".
-        scope: Of what, and within which limits.
-        reading: How to read it, in two sentences.
+        key, title: Its name in `include=` and `exclude=`, and its heading.
+        state, reason: "measured", "not applicable" or "failed" (an error of its own), and why there is nothing.
+        headline, finding, advice: What was found in one line, the same in plain words, and what to do about it.
+        certainty, scope, reading: How sure it is, of what and within which limits, and how to read it.
         call: The call that gives more; it runs as it stands, with `import splinescope as ss`, `model`, `x` and `y`.
         numbers: Everything measured, ready for JSON.
         typical: How the main number compares with other networks, if there is a comparison.
-        draw: Fills a figure with the picture, or None.
+        draw: Fills a figure with the picture, or None; with `colors`, the ends of its scale, on a common one.
         live: Makes a page to explore, which stands in place of the picture on a page; or None.
-        colors: Ends of the picture's colour scale, if it has one: `draw` then takes a common scale as well.
-        reason: Why there is nothing.
         seconds: Wall time.
     """
 
-    key: str
-    title: str
+    key: str = ""
+    title: str = ""
     state: State = "measured"
     headline: str = ""
     finding: str = ""

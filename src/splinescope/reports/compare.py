@@ -86,10 +86,7 @@ def compare_models(
         seed: Of everything random: the same for all, so that planes and directions correspond.
         progress: As for `report`; counts the blocks of all networks.
 
-    Returns:
-        A `ModelComparison`: `print(found.summary())` is a table of the main numbers.
-
-    Cost: that of a `report` for each network.
+    Cost: that of a `report` for each network; `print(found.summary())` is a table of the main numbers.
 
     Example:
         >>> import torch, splinescope as ss

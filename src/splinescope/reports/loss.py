@@ -13,7 +13,7 @@ from ..landscape.skips import find_skips
 from ..landscape.spectrum import extreme_eigenvalues
 from ..support.threads import ALONE
 from .block import NotApplicable, ReportBlock
-from .subject import Subject, TakenLoss
+from .subject import Subject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +46,9 @@ def loss_curvature(subject: Subject) -> ReportBlock:
         "skips": len(skips),
     }  # fmt: skip
     skipped = "it has no skip connections"
-    call = f"print(ss.landscape.spectrum_summary({_curvature_call(taken, len(points), len(subject.x))}).summary())"
+    few = "" if len(points) == len(subject.x) else f"[:{len(points)}]"
+    matrix = f"ss.curvature(model, x{few}, {taken.call_y}{few}, loss={taken.call})"
+    call = f"print(ss.landscape.spectrum_summary({matrix}).summary())"
     if skips:
         plain = without_skips(module, subject.rows(points[:2]))
         without = _largest(plain, points, targets, taken.loss, dtype)
@@ -54,8 +56,6 @@ def loss_curvature(subject: Subject) -> ReportBlock:
         skipped = f"{without:.3g} with {'its skip' if len(skips) == 1 else f'its {len(skips)} skips'} switched off"
         call = "print(ss.skip_conditioning(model, x).summary())"
     return ReportBlock(
-        "curvature",
-        "Curvature of the loss",
         finding=f"Plain gradient descent on this loss is stable up to a rate of about {2 / max(sharp, 1e-300):.2g}.",
         advice="Stay below it without momentum; look at the whole spectrum if training is slow.",
         headline=f"sharpest direction {sharp:.3g} ({taken.words}); {skipped}",
@@ -67,12 +67,6 @@ def loss_curvature(subject: Subject) -> ReportBlock:
         call=call,
         numbers=numbers,
     )
-
-
-def _curvature_call(taken: TakenLoss, points: int, given: int) -> str:
-    """The call that gives the whole matrix, on as many points as the block took."""
-    few = "" if points == given else f"[:{points}]"
-    return f"ss.curvature(model, x{few}, {taken.call_y}{few}, loss={taken.call})"
 
 
 def surface(subject: Subject) -> ReportBlock:
@@ -94,8 +88,6 @@ def surface(subject: Subject) -> ReportBlock:
         plot_loss_surface(found, ax=figure.subplots())
 
     return ReportBlock(
-        "surface",
-        "Loss surface",
         finding=f"On one random plane through the weights {found.nonconvex_fraction:.0%} of the loss is not convex.",
         advice="Look along other directions before you conclude: this is one plane of very many.",
         headline=f"{taken.words} {middle:.3g} in the middle, up to {found.losses.max():.3g}; "

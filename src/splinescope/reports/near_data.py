@@ -52,8 +52,6 @@ def complexity(subject: Subject) -> ReportBlock:
         ax.set_ylabel("% of its neurons that fold near a point")
 
     return ReportBlock(
-        "complexity",
-        "Local complexity",
         headline=f"{total:.3g} folds near a data point, by {share:.2%} of all neurons",
         finding=f"{share:.0%} of all neurons switch on or off within half the way from a data point to the next one.",
         advice="Watch this number while you train, or compare it with other networks on the same data.",
@@ -83,7 +81,7 @@ def tiles(subject: Subject) -> ReportBlock:
     most = most_tiles(net)
     center, split = _center(subject, net, view)
     tiling, window = _tiled(subject, net, view, center, tolerance, most)
-    growth = tiling.growth()
+    density = tiling.folds_per_length()
     boundary = tiling.decision_boundary() if tiling.values is not None and subject.classifies else None
     classes = tiling.classes() if tiling.values is not None else np.zeros(tiling.count, int)
     areas = {int(c): float(tiling.areas[classes == c].sum() / tiling.areas.sum()) for c in np.unique(classes)}
@@ -106,6 +104,9 @@ def tiles(subject: Subject) -> ReportBlock:
         return page_text(shown, title=title, color="slope", max_tiles=4 * _MOST_LIVE)
 
     i, j, k = chosen
+    plane = f"ss.Slice.through(x[{i}], x[{j}], x[{k}], pad=0.15)"
+    if window < 1:
+        plane = f"dataclasses.replace({plane}, domain={np.round(tiling.view.domain, 9).tolist()}, anchors=[])"
     near = "" if tolerance is None else f", tolerance={tolerance:.2g}"
     subject_of = "the network" if tolerance is None else "a network near the smooth one"
     length = "" if boundary is None else (
@@ -113,21 +114,19 @@ def tiles(subject: Subject) -> ReportBlock:
     )  # fmt: skip
     line = "The line is where the predicted class changes: tiles gather" if boundary is not None else "Tiles gather"
     return ReportBlock(
-        "tiles",
-        "Tiles on a plane",
         finding=f"On {'the' if window == 1 else 'a part of the'} plane through three data points the network is "
         f"made of {counted(tiling.count, 'affine piece')}.",
         advice="Zoom into the tiles below: see where the boundary turns, and point at a tile for its outputs.",
-        headline=f"{tiling.count:,} tiles{length}; a line crosses {growth.folds_per_length:.3g} folds per unit length",
+        headline=f"{tiling.count:,} tiles{length}; a line crosses {density:.3g} folds per unit length",
         certainty=tiling.certainty,
         scope=f"on {where}, " + _how_near(tiling),
         reading=f"Each tile is a region where {subject_of} is one affine map; colour is how steep it is. "
         f"{line} where the network does its work.",
-        call=f"ss.tessellate(model, {_slice_call(view, tiling, (i, j, k), window)}{near}).to_html('tiles.html')",
+        call=f"ss.tessellate(model, {plane}{near}).to_html('tiles.html')",
         numbers={
             "points": chosen, "window": window, "most tiles": most, "tiles": tiling.count, "area": tiling.view.size,
-            "folds per length": growth.folds_per_length,
-            "folds per length and spacing": growth.folds_per_length * subject.spacing,
+            "folds per length": density,
+            "folds per length and spacing": density * subject.spacing,
             "boundary length": None if boundary is None else boundary.length,
             "share of area by class": areas,
             "median slope": float(np.median(tiling.slope_norms())),
@@ -243,15 +242,6 @@ def _expected_tiles(net: SplineNetwork, view: Slice, tolerance: float | None, mo
     return 1 + density * view.size**0.5 + np.pi / 4 * density**2 * view.size
 
 
-def _slice_call(view: Slice, tiling: Tiling, points: tuple[int, int, int], window: float) -> str:
-    """The slice that was tiled, as one writes it."""
-    i, j, k = points
-    plane = f"ss.Slice.through(x[{i}], x[{j}], x[{k}], pad=0.15)"
-    if window == 1:
-        return plane
-    return f"dataclasses.replace({plane}, domain={np.round(tiling.view.domain, 9).tolist()}, anchors=[])"
-
-
 def margins(subject: Subject) -> ReportBlock:
     """Distances in the input space to the edge of the point's own tile and to the decision boundary."""
     net = subject.network
@@ -284,8 +274,6 @@ def margins(subject: Subject) -> ReportBlock:
         finding += f"{np.median(relative):.2g} of the distance to the next point (medians)."
         advice = "Trust gradients and linear explanations up to there, and attack the network beyond."
     return ReportBlock(
-        "margins",
-        "Distances to the edge",
         finding=finding,
         advice=advice,
         headline=f"the edge of a point's own tile is at {np.median(found.edge):.3g} (median), "

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ..support.display import CERTAINTIES, Certainty, Result
 from ..support.errors import InputError, SplinescopeError, did_you_mean
 from ..support.files import check_writable, replacing
 from ..support.progress import Progress, telling
-from . import loss, near_data, one_input, proven, structure, through_depth
+from . import loss, near_data, one_input, structure, through_depth
 from .block import NotApplicable, ReportBlock
 from .subject import Subject, as_subject
 from .typical import compared
@@ -27,7 +27,7 @@ BLOCKS: dict[str, tuple[str, Callable[[Subject], ReportBlock]]] = {
     "tiles": ("Tiles on a plane", near_data.tiles),
     "margins": ("Distances to the edge", near_data.margins),
     "walls": ("The tile of one input", one_input.walls),
-    "proven": ("Proven near one input", proven.proven),
+    "proven": ("Proven near one input", one_input.proven),
     "depth": ("The batch through depth", through_depth.depth),
     "curvature": ("Curvature of the loss", loss.loss_curvature),
     "surface": ("Loss surface", loss.surface),
@@ -104,11 +104,8 @@ def report(
 ) -> Report:
     """Measure a network on its data with every part of this package that applies; with `out`, as one page.
 
-    What was read, whether folds meet the data, local complexity, tiles on a plane through three points, distances to
-    the tile's edge and the decision boundary, the walls of one input's tile, the batch through depth, curvature with
-    and without skips, the loss surface, and for generators the volume factors. Each block says whether it is exact, a
-    bound or an estimate, how to read it, how it compares with other networks, and the call that gives more. A block
-    that does not apply says why.
+    Each block says whether it is exact, a bound or an estimate, how to read it, how it compares with other networks,
+    and the call that gives more. A block that does not apply says why.
 
     Args:
         model: A module in evaluation mode, or the result of `trace` or `load`. It is not changed.
@@ -125,13 +122,8 @@ def report(
         seed: Of everything random.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
-    Returns:
-        A `Report`: `print(found.summary())`, `found["tiles"].numbers`, `found.records()`.
-
-    Cost: tens of seconds for small networks, minutes for a ResNet-20; sample sizes shrink as networks grow, by their
-    numbers of units and parameters and by no clock: a report holds the same on every machine. Progress says before the
-    tiles about how many and how long. The page is written anew after every block, so that an interrupted report keeps
-    what it has.
+    Cost: tens of seconds for small networks, minutes for a ResNet-20. Sample sizes shrink as networks grow, by no
+    clock: a report holds the same on every machine. The page is written anew after every block.
 
     Example:
         >>> import torch, splinescope as ss
@@ -155,7 +147,7 @@ def report(
         )
         for key in keys:
             tell(len(blocks) / len(keys), BLOCKS[key][0])
-            blocks.append(_said_once(_measured(key, subject), blocks))
+            blocks.append(_measured(key, subject))
             if out is not None:
                 _write(Report(tuple(blocks), len(subject.x), Path(out), taken), name)
         tell(1.0, "done")
@@ -192,21 +184,13 @@ def _measured(key: str, subject: Subject) -> ReportBlock:
     title, measure = BLOCKS[key]
     start = time.perf_counter()
     try:
-        block = measure(subject)
+        block = replace(measure(subject), key=key, title=title)
         block = replace(block, typical=compared(block))
     except (NotApplicable, SplinescopeError) as error:
         block = ReportBlock(key, title, "not applicable", reason=str(error))
     except Exception as error:  # a defect of ours or of the model's code: shown on the page, never hidden
         block = ReportBlock(key, title, "failed", reason=f"{type(error).__name__}: {error}")
     return replace(block, seconds=time.perf_counter() - start)
-
-
-def _said_once(block: ReportBlock, before: Sequence[ReportBlock]) -> ReportBlock:
-    """The block; where a list of reasons stands in one before it already, with the sentence before the list alone."""
-    first = next((b for b in before if b.reason == block.reason and "\n" in b.reason), None)
-    if first is None:
-        return block
-    return replace(block, reason=f"{block.reason.partition('. ')[0]}; {first.title!r} names what is in the way.")
 
 
 def _write(found: Report, title: str) -> None:

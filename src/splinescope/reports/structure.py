@@ -23,14 +23,11 @@ if TYPE_CHECKING:
 
 def network(subject: Subject) -> ReportBlock:
     """What was read: sites, units, depth, and what could not be."""
-    title = "What was read"
     parameters = sum(p.numel() for p in subject.parameters.values())
     module = subject.model.module if isinstance(subject.model, SplineNetwork) else subject.model
     kind = type(module).__name__
     if subject.refusal:
         return ReportBlock(
-            "network",
-            title,
             headline=f"{kind}: {parameters:,} parameters; not piecewise affine",
             certainty="exact",
             scope="the parts named below are not piecewise affine",
@@ -58,8 +55,6 @@ def network(subject: Subject) -> ReportBlock:
         ax.set_ylabel("units")
 
     return ReportBlock(
-        "network",
-        title,
         headline=f"{kind}: {units:,} units at {counted(len(sites), 'site')}, {depth} deep{ending}; "
         f"{parameters:,} parameters",
         certainty="exact",
@@ -100,8 +95,6 @@ def folds(subject: Subject) -> ReportBlock:
         plot_fold_distances(found.distances, figure.subplots())
 
     return ReportBlock(
-        "folds",
-        "Folds and data",
         headline=f"{share:.0%} of {channels:,} channels fold between data points; {findings or 'no findings'}",
         finding=f"{channels - split:,} of {channels:,} channels do not fold between these data points: there they are "
         "linear, or zero."

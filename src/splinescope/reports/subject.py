@@ -32,16 +32,7 @@ _TOKENS = (
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A network with its data.
-
-    Attributes:
-        model: The module, or a network that was read from a file.
-        x: `[N, *input shape]` inputs.
-        y: `[N, ...]` class numbers or targets, or None.
-        seed: Of everything random in a report.
-        asked_loss: The loss that the user named or gave, or None.
-        say: Called with what takes long, before it does.
-    """
+    """A network with its data; `say` is called with what takes long, before it does."""
 
     model: nn.Module | SplineNetwork
     x: Tensor
@@ -180,16 +171,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class TakenLoss:
-    """The loss of a report.
-
-    Attributes:
-        words: Its name in sentences.
-        loss: What computes it: a name, or a function (outputs, targets) -> mean over the rows.
-        targets: `[N, ...]` in the form it takes.
-        call: How one writes it in a call.
-        call_y: How one writes its targets, from the `y` that was given.
-        why: What suggested it.
-    """
+    """The loss of a report, its targets in the form it takes, how one writes both in a call, and what suggested it."""
 
     words: str
     loss: str | Mean

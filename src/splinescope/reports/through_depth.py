@@ -39,8 +39,6 @@ def depth(subject: Subject) -> ReportBlock:
             name_places(ax, [f"{layer.name} {layer.op}".strip() for layer in found], "place")
 
     return ReportBlock(
-        "depth",
-        "The batch through depth",
         finding=f"The data spread over {rank[0]:.2g} directions at the input and {rank[last]:.2g} before the output: "
         + ("the layers lose directions." if lost else "the layers keep them apart."),
         advice="Below, see at which layer they are lost; normalisation or skips keep more." if lost
@@ -81,8 +79,6 @@ def volume(subject: Subject) -> ReportBlock:
         ax.set_ylabel("latents")
 
     return ReportBlock(
-        "volume",
-        "Volume factors",
         finding=f"Some latents stand for {np.exp(high - low):.2g} times as much of the manifold as others.",
         advice="Sample by MagnetSampler where even coverage matters.",
         headline=f"volumes stretch by factors from e^{low:.3g} to e^{high:.3g} (5% to 95% of {len(points)} latents)",

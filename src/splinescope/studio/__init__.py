@@ -4,11 +4,8 @@ A small local server (Starlette, uvicorn) and static ES modules. It listens on 1
 token of this run, and reads files without running what is in them.
 """
 
-from ..support.errors import answer_misspellings as _answer_misspellings
 from .server import serve
 
 __all__ = [
     "serve",
 ]
-
-_answer_misspellings(__name__)

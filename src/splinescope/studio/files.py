@@ -29,18 +29,11 @@ _PAGE = {
 
 
 def write_playground(folder: str | os.PathLike[str], *, scenes: tuple[str, ...] = tuple(SCENES)) -> Path:
-    """Write the playground and its stories into a new or empty folder, to be put on any web host; gives its page.
+    """Write the playground and its stories, 500 kB, into a new or empty folder, for any web host; gives its page.
 
     The page trains networks and tiles them in the browser, exactly as the studio does: the same seed gives the same
-    network. Piecewise-affine activations, batch norm and skips; no microscope. It needs no server but one that hands
-    out files: `python -m http.server` in the folder will do.
-
-    Args:
-        folder: Where to write; about 500 kB.
-        scenes: Stories of moving points to record with it.
-
-    Example:
-        >>> write_playground("public/playground")    # doctest: +SKIP
+    network. Piecewise-affine activations, batch norm and skips; no microscope. `scenes` are stories of moving points to
+    record with it.
     """
     out = Path(folder)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

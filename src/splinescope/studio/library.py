@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,7 +23,7 @@ from ..network.files.nnet import nnet_ranges
 from ..support.arrays import read_array
 from ..support.errors import InputError, SplinescopeError
 from ..tiling import Tiling, load_tiling
-from ..train.factories import made_by
+from ..train.checkpoints import made_by
 from ..train.journal import step_of
 from .tables import Table, read_rows
 from .workers import TORCH
@@ -46,15 +45,8 @@ _OPEN = 8
 class Specimen:
     """Something under the microscope: a network, a finished tiling, or a network's life.
 
-    Attributes:
-        name: The entry it came from.
-        network: To tile with; None for files of tilings.
-        model: The module, where checkpoints are to be read into it.
-        story: A timeline that was read from a file.
-        tiling: A tiling that was read from a file.
-        folder: Where its checkpoints are.
-        weights: The file that was read into the module.
-        ranges: Where each input lies, lowest and highest, if the file says so; else empty.
+    `model` is there where checkpoints of `folder` are to be read into it, `weights` the file that was; `ranges` says
+    where each input lies, lowest and highest, if the file does.
     """
 
     name: str
@@ -77,17 +69,10 @@ class Specimen:
 
 @dataclass(frozen=True)
 class Examples:
-    """Data to lay slices through.
+    """Data `[n, *shape]` to lay slices through, with names, classes and the Python that gives it.
 
-    Attributes:
-        data: `[n, *shape]`.
-        names: One each.
-        made_by: Python that gives `data`, but for its shape.
-        labels: `[n]` classes, or None where they are not known; those named by text are numbered in its order.
-        file: The entry they are rows of, or None.
-        columns: What the file's header calls the numbers of a row, or empty.
-        classes_from: Where the classes stand, in words.
-        unread: What was wrong with files that were passed over.
+    `file` is the entry they are rows of, `columns` what its header calls the numbers of a row, `classes_from` where the
+    classes stand, in words, and `unread` what was wrong with files that were passed over.
     """
 
     data: np.ndarray
@@ -131,20 +116,16 @@ class Examples:
 
 
 class Library:
-    """Names of entries, and what they open to.
+    """Names of entries, and what they open to: of `given`, a file or folder, and of what pages sent; nothing else.
 
-    Args:
-        given: A file or folder whose contents may be opened; nothing outside is.
-        uploads: A folder for what pages send.
-        factory: `package.module:function` of the command line, into which weights are read.
+    `factory` is the `package.module:function` of the command line, into which weights are read.
     """
 
     def __init__(self, given: Path | None, uploads: Path, factory: str | None = None) -> None:
         self._given = given.resolve() if given is not None else None
         self._uploads = uploads.resolve()
         self.factory = factory
-        self._open: OrderedDict[str, Specimen] = OrderedDict()
-        self._lock = threading.Lock()
+        self._opened = lru_cache(_OPEN)(self._read)
 
     def entries(self) -> list[dict[str, str]]:
         """Name and kind of everything that can be opened."""
@@ -211,30 +192,16 @@ class Library:
             else:
                 self._read_file(name, file, kind)
         file.replace(self._uploads / file.name)
-        self.forget(name)
+        self._opened.cache_clear()  # one of this name may be open
         return name
-
-    def forget(self, name: str) -> None:
-        """A file has changed: open it anew next time."""
-        with self._lock:
-            self._open.pop(name, None)
 
     def specimen(self, name: Any) -> Specimen:
         """Open an entry; the last few stay open."""
         if not isinstance(name, str):
             raise InputError("name must be the name of an entry.")
-        with self._lock:
-            if name in self._open:
-                self._open.move_to_end(name)
-                return self._open[name]
-        made = self._read(name)
-        with self._lock:
-            self._open[name] = made
-            while len(self._open) > _OPEN:
-                self._open.popitem(last=False)
-        return made
+        return self._opened(name)
 
-    def _read(self, name: Any) -> Specimen:
+    def _read(self, name: str) -> Specimen:
         if name == EXAMPLE:
             with TORCH:
                 return Specimen(EXAMPLE, network=digit_network())

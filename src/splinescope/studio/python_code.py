@@ -18,18 +18,9 @@ def microscope_code(
     library: Library, specimen: Specimen, *, spec: Any, window: Any, moment: int | None, color: str, walls: bool,
     boundary: bool, tiling: Tiling,
 ) -> str:  # fmt: skip
-    """Code for what a pane shows.
+    """Code for the tiling that a pane shows: of the slice `spec` and `window`, as `slices` took them, or of a `moment`.
 
-    Args:
-        library: Where the specimen came from.
-        specimen: What is shown.
-        spec: The slice, as `read_slice` took it.
-        window: The part of its plane that is tiled, as `windowed` took it; None for all.
-        moment: Which step of a timeline is shown; None for a network or tiling.
-        color: What tiles are coloured by; "folds" for walls alone, by layer.
-        walls: Whether they are drawn.
-        boundary: Whether the decision boundary is.
-        tiling: What came of it.
+    `color` is what tiles are coloured by; "folds" for walls alone, by layer.
     """
     if specimen.tiling is not None:
         made = [f"tiling = ss.load_tiling({library.written(specimen.name)!r})"]

@@ -17,7 +17,7 @@ SMOOTH = ("gelu", "silu", "tanh", "softplus", "sigmoid")
 """Activations that are tiled within the recipe's tolerance."""
 ACTIVATIONS = ("relu", "leaky", "abs", *SMOOTH)
 NORMS = ("none", "batch", "layer", "group", "rms", "weight")
-INITS = ("default", "he", "zero bias", *(name for name in METHODS if name != "one_unit_per_point"))
+INITS = ("default", "he", "zero bias", *METHODS)
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
 STATISTICS = ("data", "batch")
 CHOICES = {"data": DATA, "activation": ACTIVATIONS, "norm": NORMS, "init": INITS, "optimizer": OPTIMIZERS,

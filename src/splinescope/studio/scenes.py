@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from ..generative import tiled_manifold
-from ..generative.training import relu_mlp
 from ..meanfield import GaussianInputs, TwoLayerBN, descend
 from ..representation import odd_point, random_network
 from ..support.checks import check_choice, check_whole
@@ -35,7 +34,8 @@ def uniform_samples(seed: int) -> Scene:
     same random numbers are used at every rho.
     """
     count, rng = 1500, torch.Generator().manual_seed(seed)
-    height = relu_mlp(2, 12, 12, 1).double()
+    nn = torch.nn
+    height = nn.Sequential(nn.Linear(2, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 1)).double()
     with torch.no_grad():
         for part in height.parameters():
             part.normal_(0.0, (2 / part.shape[1]) ** 0.5 if part.ndim == 2 else 0.5, generator=rng)

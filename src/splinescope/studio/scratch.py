@@ -22,11 +22,7 @@ class Scratch:
     """A new folder below the system's temporary one, locked for as long as this process lives.
 
     Those that killed servers of the same user have left behind, known by their name and a lock that nobody holds, are
-    removed first.
-
-    Attributes:
-        folder: It; only this user may look inside.
-        uploads: A folder inside, for whole files; what is not whole yet goes beside it.
+    removed first. Whole files go to `uploads`; what is not whole yet goes beside it.
     """
 
     def __init__(self) -> None:

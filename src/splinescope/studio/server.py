@@ -71,14 +71,7 @@ class Studio:
 
 
 def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, factory: str | None = None) -> Any:
-    """The ASGI application.
-
-    Args:
-        token: What every request but those for the package's own files must carry.
-        hosts: Accepted Host headers.
-        given: The file or folder that may be opened.
-        factory: `package.module:function` into which weights are read.
-    """
+    """The ASGI application: `token` and `hosts` as for `Guard`, `given` and `factory` as for `Library`."""
     require("starlette", "studio")
     from contextlib import asynccontextmanager
 

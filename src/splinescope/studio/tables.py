@@ -20,15 +20,7 @@ CLASS_HEADERS = ("class", "label", "labels", "target", "species", "category")
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a file.
-
-    Attributes:
-        numbers: `[n, ...]`, without the classes.
-        made_by: Python that gives them, with `{file}` for the file's name.
-        columns: The header's names of them, or empty.
-        classes: One name a row, or empty where none are known.
-        classes_from: Where the classes stand, in words.
-    """
+    """Rows of a file: numbers `[n, ...]`, the Python that gives them with `{file}` for the file's name, and classes."""
 
     numbers: np.ndarray
     made_by: str

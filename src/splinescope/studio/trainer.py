@@ -14,11 +14,10 @@ from ..network.watching.intercept import Hooked
 from ..plot.frame import tiling_frame
 from ..support.checks import check_index
 from ..support.errors import InputError
-from ..tiling import Retiler, Slice, Tiling
+from ..tiling import Slice, Tiling, tessellate
 from ..tiling.approximation import Approximation
-from .models import NOT_AFFINE, Layer, make_network
+from .models import NOT_AFFINE, Layer, make_network, make_set
 from .recipe import SMOOTH, Recipe
-from .sets import make_set
 
 REACH = 2.6
 """Half the side of the square that the playground shows."""
@@ -50,9 +49,9 @@ class Trainer:
         self.dead = False  # whether it is constant on all data: a rate that was too large has killed it
         self._looks = torch.Generator().manual_seed(recipe.seed + 1)  # looking must not change what training draws
         self.hold_statistics()
-        view = Slice.axes([0.0, 0.0], (0, 1), -REACH, REACH)
-        tolerance = recipe.tolerance if recipe.activation in SMOOTH else None
-        self._retiler = Retiler(self.model.eval(), view, tolerance=tolerance, max_tiles=MOST_TILES)
+        self._view = Slice.axes([0.0, 0.0], (0, 1), -REACH, REACH)
+        self._tolerance = recipe.tolerance if recipe.activation in SMOOTH else None
+        self.model.eval()
 
     # ---- training
 
@@ -79,9 +78,7 @@ class Trainer:
         with torch.no_grad():
             test = None if self.test is None or self.recipe.norm not in NOT_AFFINE else self.model(self.test[0])
             outputs = self.model(self.x)
-            self.dead = self.steps > 0 and bool(
-                (outputs == outputs[0]).all()
-            )  # no gradient reaches any weight but offsets
+            self.dead = self.steps > 0 and bool((outputs == outputs[0]).all())  # no gradient but that of offsets
             measured: dict[str, float | None] = {
                 "loss": float(F.cross_entropy(outputs, self.y)),
                 "accuracy": float((outputs.argmax(1) == self.y).double().mean()),
@@ -147,7 +144,9 @@ class Trainer:
 
     def tile(self) -> Tiling:
         """The tiling of the square, by the network as it is in evaluation."""
-        return self._retiler.tile()
+        return tessellate(
+            self.model, self._view, tolerance=self._tolerance, max_tiles=MOST_TILES, threads=1, progress=False
+        )
 
     def frame(
         self, selected: tuple[int, int] | None = None, shown: Sequence[str] = SHOWN, *, near: bool = True

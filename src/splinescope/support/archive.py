@@ -93,9 +93,8 @@ def read_archive(
     layout: Callable[[dict[str, Any]], Layout] | None,
     optional: Collection[str] = (),
 ) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
-    """The file's name, header and arrays, which are mapped: what is not used takes no memory.
+    """The file's name, header and arrays, which are mapped, as they were written: checksum and `layout` are checked.
 
-    Format, version, names, dtypes, numbers of axes and the checksum have been looked at: the file is as it was written.
     Whoever wrote it may still have meant harm, so readers check that the arrays fit together. `layout` gives, from the
     header, the arrays that may be there; without it the reader calls `check_layout` itself.
     """
@@ -103,9 +102,20 @@ def read_archive(
     try:
         with safe_open(name, framework="numpy") as file:
             metadata = file.metadata() or {}
-            _check_kind(name, kind, metadata)
+            found, version = metadata.get("format") or "none", metadata.get("version")
+            if found != kind.format:
+                raise FileFormatError(f"{name} is not a {kind.name}: format {kind.format!r} expected, got {found!r}.")
+            if version != str(kind.version):
+                raise FileFormatError(
+                    f"{name} has version {version!r} of its format; this reads version {kind.version}."
+                )
             text = metadata.get("header", "")
-            header, expected = _read_header(name, text, layout)
+            try:
+                header = json.loads(text)
+                require(isinstance(header, dict), f"header {type(header).__name__}")
+                expected = None if layout is None else layout(header)
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
+                raise FileFormatError(f"{name}: the header is damaged: {type(error).__name__}: {error}.") from error
             entries = {key: file.get_slice(key) for key in sorted(file.keys())}
             if expected is not None:
                 _check_names(name, entries, expected, optional)
@@ -161,28 +171,6 @@ def require(ok: bool, what: str) -> None:
     """For checks of a header: a ValueError, which `read_archive` turns into words about the file."""
     if not ok:
         raise ValueError(f"unexpected {what}")
-
-
-def _check_kind(name: str, kind: Kind, metadata: Mapping[str, str]) -> None:
-    if metadata.get("format") != kind.format:
-        found = metadata.get("format") or "none"
-        raise FileFormatError(f"{name} is not a {kind.name}: format {kind.format!r} expected, got {found!r}.")
-    if metadata.get("version") != str(kind.version):
-        raise FileFormatError(
-            f"{name} has version {metadata.get('version')!r} of the {kind.name} format; "
-            f"this splinescope reads version {kind.version}."
-        )
-
-
-def _read_header(
-    name: str, text: str, layout: Callable[[dict[str, Any]], Layout] | None
-) -> tuple[dict[str, Any], Layout | None]:
-    try:
-        header = json.loads(text)
-        require(isinstance(header, dict), f"header {type(header).__name__}")
-        return header, None if layout is None else layout(header)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FileFormatError(f"{name}: the header is damaged: {type(error).__name__}: {error}.") from error
 
 
 def _digest(arrays: Mapping[str, np.ndarray], header: str) -> str:

@@ -81,15 +81,10 @@ def _read_npz(path: str, name: str | None) -> Any:
         return arrays[name]
 
 
-def has_header(first: str) -> bool:
-    """Whether the first line of a .csv file holds names instead of numbers."""
-    return any(character.isalpha() and character not in "eE" for character in first)
-
-
 def _read_csv(path: str, _name: str | None) -> Any:
     with open(path, encoding="utf-8") as file:
         first = file.readline()
-    header = has_header(first)
+    header = any(character.isalpha() and character not in "eE" for character in first)  # names, no numbers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of an empty file, which is refused
         return np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)

@@ -1,16 +1,15 @@
 """How every hot loop is compiled: by numba, once per machine, kept beside the source.
 
-numba's own cache follows the file of a function but not what that function calls, so that a change in one kernel left
-the old machine code of its callers in use; and it loads all of its type system (0.3 s) before it takes compiled code
-from the disk. Here the cache is keyed by the contents of a kernel's whole folder, and loading does only what it must.
+numba's own cache follows the file of a function but not what that function calls; here it is keyed by the contents of
+a kernel's whole folder, and loading does only what it must.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import multiprocessing
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -26,7 +25,6 @@ from .interrupt import held_back
 from .progress import silenced
 from .threads import ALONE
 
-_PATIENCE = 2.0  # seconds before a wait is told
 _BETWEEN_LINES = 5.0  # seconds
 
 
@@ -63,49 +61,22 @@ class _FolderCache(FunctionCache):
 class _Notice:
     """Says what a wait is for: once per process that kernels are compiled, then now and then which one it is at.
 
-    Entered around every call that may compile; `begin` says that it does. Processes that share work leave it to the
-    first one.
+    Processes that share work leave it to the first one.
     """
 
     def __init__(self) -> None:
-        self._calls: list[str | None] = []  # a kernel may ask for another one while it is compiled
-        self._done = 0
-        self._next: float | None = None  # when to speak again; None before the first word
-        self._timer: threading.Timer | None = None
-
-    def __enter__(self) -> None:
-        self._calls.append(None)
-
-    def __exit__(self, *error: object) -> None:
-        self._done += self._calls.pop() is not None
-        if not self._calls and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.quiet = False  # while `warmup` shows a progress of its own
+        self._begun = 0
+        self._next = -math.inf  # when to speak again
 
     def begin(self, name: str) -> None:
         """A kernel of this name is not known on this machine: it is compiled now."""
-        if self._calls:
-            self._calls[-1] = name
-        if silenced() or multiprocessing.current_process().name != "MainProcess":
-            return
-        if self._next is None and self._timer is None:
-            self._timer = threading.Timer(_PATIENCE, self._first)
-            self._timer.daemon = True
-            self._timer.start()
-        elif self._next is not None and time.monotonic() >= self._next:
-            self._say(f"splinescope: compiling kernels: {self._done} done, now {name}")
-
-    def _first(self) -> None:
-        name = next((name for name in reversed(self._calls) if name is not None), None)
-        if self._next is None and name is not None:
-            self._say(
-                "splinescope: compiling kernels, once on this machine (`splinescope warmup` does it ahead): "
-                f"{self._done} done, now {name}"
-            )
-
-    def _say(self, text: str) -> None:
-        self._next = time.monotonic() + _BETWEEN_LINES
-        print(text, file=sys.stderr, flush=True)
+        once = "" if self._begun else ", once on this machine (`splinescope warmup` does it ahead)"
+        silent = self.quiet or silenced() or multiprocessing.parent_process() is not None
+        if time.monotonic() >= self._next and not silent:
+            self._next = time.monotonic() + _BETWEEN_LINES
+            print(f"splinescope: compiling kernels{once}: {self._begun} begun, now {name}", file=sys.stderr, flush=True)
+        self._begun += 1
 
 
 notice = _Notice()
@@ -116,7 +87,7 @@ def _undisturbed(compiling: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compiling)
     def compile_whole(*arguments: Any, **options: Any) -> Any:
-        with ALONE, held_back(), notice:
+        with ALONE, held_back():
             return compiling(*arguments, **options)
 
     return compile_whole

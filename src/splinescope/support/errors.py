@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 
@@ -49,17 +48,3 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(given, names, n=1)
     near += [plain[name] for name in difflib.get_close_matches(given.lower(), plain, n=1)]
     return f": did you mean {near[0]!r}?" if near else "."
-
-
-def answer_misspellings(module: str) -> None:
-    """Have a module answer an attribute that it has not with the nearest of its public names.
-
-    Set from here, and not as a function of the module's own, so that type checkers still know every name.
-    """
-    part = sys.modules[module]
-
-    def missing(name: str) -> object:
-        message = f"{module} has no attribute {name!r}{did_you_mean(name, part.__all__)}"
-        raise AttributeError(message, name=None, obj=None)  # a name would have Python suggest a second time
-
-    part.__getattr__ = missing  # type: ignore[method-assign]

@@ -1,9 +1,7 @@
 """Ctrl-C on the command line: one line and exit code 130, whenever it comes; and where it must wait.
 
-While a verb is at work Ctrl-C is an exception, so that the verb can put its things away. Before and after there is
-nothing to put away, and an exception that is raised where nobody can catch it (in a destructor, in a callback) is lost:
-there the line is written and the process ends at once. What comes when Python has begun to take itself down finds a
-verb that has finished, and is ignored.
+While a verb is at work Ctrl-C is an exception, so that the verb can put its things away. Before, after, and where
+nobody could catch an exception (in a destructor, in a callback) the line is written and the process ends at once.
 """
 
 from __future__ import annotations

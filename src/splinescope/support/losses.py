@@ -18,13 +18,7 @@ Mean = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss `l(f, y)` per data point, convex in `f` for the theorems, and its slope `dl/df`.
-
-    Attributes:
-        name: For messages and pictures.
-        value: `(f, y) -> l(f, y)`, shapes (N,) each.
-        slope: `(f, y) -> dl/df (f, y)`, shape (N,).
-    """
+    """A loss `l(f, y)` per data point, convex in `f` for the theorems, and its slope `dl/df`; shapes (N,)."""
 
     name: str
     value: Callable[[Tensor, Tensor], Tensor]
@@ -169,11 +163,13 @@ def _check_classes(outputs: tuple[int, ...], targets: Tensor) -> Tensor:
             f"{tuple(targets.shape)}."
         )
     if not outputs or int(targets.min()) < 0 or int(targets.max()) >= outputs[-1]:
-        raise InputError(
-            f"y must hold class numbers from 0 to {outputs[-1] - 1 if outputs else 0}, got numbers from "
-            f"{int(targets.min())} to {int(targets.max())} for outputs of shape {outputs}."
-        )
+        raise _not_classes(targets, outputs)
     return targets.long()
+
+
+def _not_classes(y: Tensor, outputs: tuple[int, ...]) -> InputError:
+    last = outputs[-1] - 1 if outputs else 0
+    return InputError(f"y must hold class numbers from 0 to {last}, got {int(y.min())} to {int(y.max())}.")
 
 
 def outputs_of(shape: tuple[int, ...]) -> int:
@@ -210,9 +206,7 @@ def fitting_targets(loss: str, y: Tensor, outputs: tuple[int, ...], dtype: torch
         return y if classes is None else classes
     if known.takes == "numbers" and classes is not None and y.numel() == len(y) and outputs_of(outputs) > 1:
         if int(classes.min()) < 0 or int(classes.max()) >= outputs[-1]:
-            raise InputError(
-                f"y must hold class numbers from 0 to {outputs[-1] - 1}, got {int(y.min())} to {int(y.max())}."
-            )
+            raise _not_classes(y, outputs)
         return F.one_hot(classes, outputs[-1]).to(dtype)
     return y.reshape(len(y), *outputs).to(dtype) if y.numel() == len(y) * outputs_of(outputs) else y
 

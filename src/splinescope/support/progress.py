@@ -1,10 +1,9 @@
 """Progress of long work, one convention for all parts: `progress=None`, True, False or the caller's own function.
 
-The function is called with the share done, from 0 to 1, and what the work is at ("1,200 tiles", "seed 3"). None, the
-default, says nothing for the first few seconds; then it shows a bar on a terminal, a line that is rewritten in a
-notebook, or a line now and then where stderr is a file. True shows a bar at once, False nothing. The environment
-variable SPLINESCOPE_PROGRESS=0 silences all of it but the caller's own function. Of calls inside each other, the outer
-one tells.
+The function is called with the share done, from 0 to 1, and what the work is at ("1,200 tiles"). None says nothing for
+3 seconds; then it shows a bar on a terminal, a rewritten line in a notebook, or a line now and then in a file. True
+shows a bar at once, False nothing. SPLINESCOPE_PROGRESS=0 silences all but the caller's own function. Of calls inside
+each other, the outer one tells.
 """
 
 from __future__ import annotations

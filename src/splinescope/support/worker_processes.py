@@ -27,7 +27,7 @@ import numpy as np
 
 from .archive import Kind, read_archive, write_archive
 from .checks import check_whole, require
-from .cluster import dask_backend, on_dask
+from .dask_workers import dask_backend, on_dask
 from .errors import FileFormatError, InputError, SplinescopeError
 from .files import check_folder
 from .threads import ALONE

@@ -1,4 +1,4 @@
-// The words beside a tiling of a plane: what is under the pointer, controls. Shared by the page, the widget and the studio.
+// The words beside a tiling of a plane: what is under the pointer, controls. Shared by the page and the studio.
 
 import {sharedScale} from "./colors.js"
 import {restAt} from "./mesh.js"

@@ -1,4 +1,4 @@
-// The words and controls beside a 3-D tiling. Shared by the page, the widget and whoever embeds the view.
+// The words and controls beside a 3-D tiling. Shared by the page and whoever embeds the view.
 
 import {SpaceView} from "./space.js"
 import {classOf, element, fillLegend, fillList, number, shown} from "./words.js"

@@ -1,4 +1,4 @@
-// Words beside a picture: elements, numbers, lists, legends. Shared by the pages, the widget and the studio.
+// Words beside a picture: elements, numbers, lists, legends. Shared by the pages and the studio.
 
 import {colorOf, FIRST_FOLD, gradient, markOf, pointColor} from "./colors.js"
 

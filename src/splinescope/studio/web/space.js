@@ -1,4 +1,4 @@
-// The microscope's view of three directions at once: the 3-D explorer of pages and widgets, in place of the panes.
+// The microscope's view of three directions at once: the 3-D explorer of pages, in place of the panes.
 
 import {exploreSpace} from "../viewer/space_panel.js"
 

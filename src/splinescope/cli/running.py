@@ -1,4 +1,4 @@
-"""`splinescope studio`: the page on which networks fold."""
+"""`splinescope studio` opens the page on which networks fold; `warmup` compiles what first tilings would wait for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import sys
 
 import click
+
+from ._outputs import quiet_option
 
 
 @click.command("studio")
@@ -15,7 +17,9 @@ import click
 @click.option("--no-browser", is_flag=True, help="Only print the page's address.")
 @click.option("--at", default="", help="Where the page opens: what follows # in its address, e.g. story=batch-norm.")
 @click.option("--files", type=click.Path(file_okay=False), help="Write the playground into a folder, for any web host.")
-def command(path: str | None, factory: str | None, port: int, no_browser: bool, at: str, files: str | None) -> None:
+def studio_command(
+    path: str | None, factory: str | None, port: int, no_browser: bool, at: str, files: str | None
+) -> None:
     """Open the studio: networks train while their tiles move.
 
     It is a page in your browser; Ctrl-C ends it.
@@ -47,3 +51,24 @@ def command(path: str | None, factory: str | None, port: int, no_browser: bool, 
     serve(path, factory=factory, port=port, browser=not no_browser, at=at, announce=announce)
     sys.stdout.flush()
     os._exit(0)  # all is closed and removed: taking torch apart, or waiting for a job's thread, would take seconds
+
+
+@click.command("warmup")
+@quiet_option
+def warmup_command(quiet: bool) -> None:
+    """Compile the kernels once, so that no tiling waits.
+
+    They serve lines, planes, solids and the tiles of single inputs, and are kept on this machine.
+
+    \b
+    Example:
+      splinescope warmup
+    """
+    from torch import nn
+
+    from ..space import explore
+    from ..tiling.warmup import warm_up
+
+    warm_up(progress=False if quiet else None)
+    explore(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), (0.0, 0.0), progress=False)
+    click.echo("The kernels are compiled, and kept for every later run.")
