@@ -44,5 +44,5 @@ def test_a_claim_of_ones_own_is_one_file(tmp_path: Path) -> None:
     run = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout == "own-odd-sums: holds: Sums of odd numbers are even. (0 odd sums)\n"
-    assert "## Claims of our own" in (tmp_path / "found" / "summary.md").read_text()
+    assert "Claims of our own" in (tmp_path / "found" / "index.html").read_text()
     assert (tmp_path / "found" / "own-odd-sums.png").stat().st_size > 1000

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import splinescope as ss
+import splinescope_research
 from splinescope_evidence import ids
 from splinescope_evidence.framework.cards import Card, Line, card_of, cards, filled, joined, reckoning
 from splinescope_evidence.framework.findings import counted, findings, in_reading_order
@@ -61,9 +62,8 @@ def test_a_card_is_plain(name: str) -> None:
                 assert len(sentence.split()) <= 25, sentence
             assert not re.search(r"(?i)\bsure(ly)?\b|not judged|can be told", text), text
     assert card.call
-    found: Any = ss
-    for part in re.match(r"ss\.([\w.]+)", card.call)[1].split("."):  # type: ignore[index]
-        found = getattr(found, part)
+    package, *names = re.match(r"[\w.]+", card.call)[0].split(".")  # type: ignore[index]
+    functools.reduce(getattr, names, {"ss": ss, "splinescope_research": splinescope_research}[package])
 
 
 def test_a_bar_in_a_correction_ends_no_cell() -> None:
@@ -153,3 +153,14 @@ def test_runs_are_alike_but_for_rounding() -> None:
 
 def test_the_records_are_of_full_size() -> None:
     assert {r["size"] for r in json.loads((DOCS / "evidence.json").read_text(encoding="utf-8"))} == {"full"}
+
+
+def test_another_seed_counts_if_the_same_source_made_it_at_the_same_size() -> None:
+    first = [{"id": name, "source": "s", "size": "full", "seed": 0} for name in "abcd"]
+    others = [
+        {**first[0], "seed": 1},
+        {**first[1], "seed": 1, "source": "older"},
+        first[2],
+        {**first[3], "size": "quick"},
+    ]
+    assert repeated(first, others) == {"a": others[0]}

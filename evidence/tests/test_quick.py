@@ -13,7 +13,7 @@ from laws import LAWS
 from tests.answers import FIGURES
 
 from splinescope_evidence import Verdict, find, ids
-from splinescope_evidence.framework.reproduce import _plain
+from splinescope_evidence.framework.parts import as_json
 
 pytest.importorskip("matplotlib").use("Agg")
 pytest.importorskip("sklearn", reason="the data extra is not installed")
@@ -49,7 +49,7 @@ def test_it_works_and_keeps_its_laws(experiment_id: str) -> None:
         assert claim.measured.strip()
         assert claim.criterion.strip()
         assert all(check.reason.strip() for check in claim.checks)
-    numbers = json.loads(json.dumps(outcome.numbers, default=_plain))
+    numbers = json.loads(as_json(outcome.numbers))
     if experiment_id in LAWS:
         LAWS[experiment_id](numbers)
     for draw in (experiment.draw, *(draw for name, draw in FIGURES.values() if name == experiment_id)):

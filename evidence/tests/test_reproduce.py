@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from splinescope.cli import main
 from splinescope.support.files import replacing
 from splinescope_evidence import Outcome, find, ids, reproduce, source_of
 from splinescope_evidence.framework import reproduce as running
-from splinescope_evidence.framework.pages import page, read_records, summary
+from splinescope_evidence.framework.pages import page, read_records
+from splinescope_evidence.framework.parts import part
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -32,12 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_runs_of_single_experiments_add_up_to_one_table(folder: Path) -> None:
-    table = (folder / "summary.md").read_text(encoding="utf-8")
-    assert table.index("`meanfield-prop1`, quick") < table.index("`decomposed-lemma2`, quick")  # by document
-    claims = [claim for record in read_records(folder) for claim in record["claims"]]
-    rows = [line for line in table.splitlines() if "**not judged**" in line]
-    assert len(rows) == len(claims) > 2
+def test_runs_of_single_experiments_add_up_by_document(folder: Path) -> None:
+    records = json.loads((folder / "records.json").read_text(encoding="utf-8"))
+    assert [record["id"] for record in records] == ["meanfield-prop1", "decomposed-lemma2"]
 
 
 def test_one_id_by_itself_is_that_experiment(folder: Path) -> None:
@@ -47,13 +46,6 @@ def test_one_id_by_itself_is_that_experiment(folder: Path) -> None:
 def test_a_quick_run_judges_nothing(folder: Path) -> None:
     claims = [claim for record in read_records(folder) for claim in record["claims"]]
     assert {claim["verdict"] for claim in claims} == {"not judged"}
-
-
-def test_signs_of_markdown_in_a_claim_stay_in_their_cell() -> None:
-    claim = {"text": "a | b_1 * `c`", "verdict": "holds", "measured": "$x$ < 1"}
-    record = {"id": "x", "document": "survey", "size": "full", "seed": 3, "cpu_seconds": 1.0, "claims": [claim]}
-    row = next(line for line in summary([record]).splitlines() if "**holds**" in line)
-    assert row == r"| `x` †, seed 3, 1 s | 1. a \| b\_1 \* \`c\` | **holds** | \$x\$ \< 1 |"
 
 
 def test_page_shows_every_figure_and_verdict(folder: Path) -> None:
@@ -84,12 +76,45 @@ def test_a_second_run_goes_on_where_the_first_stopped(folder: Path, monkeypatch:
     assert again(seed=1) == ["done"]
 
 
-def test_known_results_are_not_made_again_and_stand_in_the_tables(tmp_path: Path) -> None:
-    """What the same source made stays, what an older one made is run, or marked as older if it is not asked for."""
+def test_an_interrupted_run_goes_on_with_the_part_that_it_stopped_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts count by source, size and seed; with them it gives what it would have in one go, and then they are gone."""
+    made: list[int] = []
+    stop = True
+
+    def measure(self: Any, size: str, seed: int, progress: Any) -> Outcome:
+        def number(i: int) -> dict[str, Any]:
+            if stop and i == 2:
+                raise KeyboardInterrupt
+            made.append(i)
+            return {"rows": torch.tensor([seed, i])}
+
+        return Outcome({"rows": [part(f"network {i}", lambda i=i: number(i))["rows"] for i in range(3)]}, ())
+
+    from matplotlib.figure import Figure
+
+    long = replace(find("decomposed-thm14"), draw=lambda numbers: Figure())
+    monkeypatch.setattr(type(long), "measure", measure)
+    monkeypatch.setattr(running, "find", lambda name: long)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce("decomposed-thm14", out=tmp_path, size="quick")
+    assert made == [0, 1]
+    stop = False
+    reproduce("decomposed-thm14", out=tmp_path, size="quick", seed=1)
+    assert made == [0, 1, 0, 1, 2]
+    assert reproduce("decomposed-thm14", out=tmp_path, size="quick")["decomposed-thm14"].numbers == {
+        "rows": [[0, 0], [0, 1], [0, 2]]
+    }
+    assert made == [0, 1, 0, 1, 2, 2]
+    assert not list(tmp_path.glob("*.parts"))
+
+
+def test_known_results_are_not_made_again_and_stand_among_the_records(tmp_path: Path) -> None:
+    """What the same source made stays; what an older one made is run, or kept as it is if it is not asked for."""
     quick = {"size": "quick", "out": tmp_path / "a"}
     reproduce(["decomposed-sec2", "decomposed-thm14", "meanfield-prop1"], **quick)  # type: ignore[arg-type]
     records = json.loads((tmp_path / "a" / "records.json").read_text())
-    table = (tmp_path / "a" / "summary.md").read_text()
     for record in records:
         if record["id"] != "decomposed-sec2":
             record["source"] = "older"
@@ -110,17 +135,10 @@ def test_known_results_are_not_made_again_and_stand_in_the_tables(tmp_path: Path
     assert found["decomposed-sec2"].numbers == {}
     assert found["decomposed-thm14"].numbers
     assert sorted(path.name for path in (tmp_path / "b").glob("*-*.json")) == ["decomposed-thm14.json"]
-    merged = (tmp_path / "b" / "summary.md").read_text()
-    assert "`meanfield-prop1` †" in merged
-    assert "`decomposed-thm14`, quick" in merged  # anew, so not marked
-
-    def rows(text: str) -> list[str]:
-        """Without marks, times and sources."""
-        lines = (re.sub(r", \d+ s, source `\w+`", "", line) for line in text.splitlines() if line.startswith("| "))
-        return [line.replace("` †", "`") for line in lines]
-
-    assert rows(merged) == rows(table)
-    assert len(json.loads((tmp_path / "b" / "records.json").read_text())) == 3
+    merged = json.loads((tmp_path / "b" / "records.json").read_text())
+    assert [r["id"] for r in merged] == [r["id"] for r in records]
+    assert [r["claims"] for r in merged] == [r["claims"] for r in records]
+    assert [r["source"] == "older" for r in merged] == [r["id"] == "meanfield-prop1" for r in merged]
     assert "id='decomposed-sec2'" not in (tmp_path / "b" / "index.html").read_text()  # it has no figure there
     for text in ("not JSON", "{}", '[{"id": 1}]'):
         known.write_text(text)
@@ -195,22 +213,12 @@ def test_every_experiment_on_a_document_says_where_in_it_it_stands() -> None:
 def test_the_page_shows_places_and_which_criteria_were_revised() -> None:
     """Read when the page is written: neither makes a result stale."""
     records = json.loads((ROOT / "docs" / "evidence.json").read_text(encoding="utf-8"))
-    table, shown = summary(records), page(records)
+    shown = page(records)
     marks = sum(len(find(record["id"]).revised) for record in records)
-    assert table.count("*(Criterion revised after a full run.)* | **") == marks > 50
+    assert shown.count("<em>(Criterion revised after a full run.)</em>") == marks > 50
     for record in records:
         assert set(find(record["id"]).revised) <= set(range(1, len(record["claims"]) + 1)), record["id"]
         assert html.escape(find(record["id"]).place) in shown
-    row = next(line for line in table.splitlines() if line.startswith("| `survey-fig9`"))
-    assert "*(Figure 9)* | " in row
-
-
-def test_an_experiment_without_a_record_is_not_measured_yet() -> None:
-    records = json.loads((ROOT / "docs" / "evidence.json").read_text(encoding="utf-8"))
-    left = [record for record in records if record["id"] != "survey-fig9"]
-    told = re.search(r"Not measured yet at full size: (.*)\.", summary(left))
-    assert told is not None
-    assert "`survey-fig9`" in told[1]
 
 
 def test_the_records_of_the_docs_are_of_the_present_code() -> None:
@@ -218,45 +226,6 @@ def test_the_records_of_the_docs_are_of_the_present_code() -> None:
     records = json.loads((ROOT / "docs" / "evidence.json").read_text(encoding="utf-8"))
     stale = [r["id"] for r in records if r["id"] not in ids() or r["source"] != source_of(r["id"])]
     assert not stale, f"docs/evidence.json has other sources of {', '.join(stale)}: run `make evidence`"
-
-
-def test_verdicts_of_another_seed_stand_beside_the_first_where_they_differ() -> None:
-    """Matched by source and size; a run of another source, or of the same seed, says nothing of these."""
-
-    def record(name: str, seed: int, *verdicts: str, source: str = "s") -> dict[str, Any]:
-        claims = [{"text": f"claim {i}", "verdict": verdict, "measured": "1"} for i, verdict in enumerate(verdicts)]
-        about = {"id": name, "document": "survey", "size": "full", "seed": seed, "cpu_seconds": 1.0, "source": source}
-        return {**about, "claims": claims}
-
-    first = [record("a", 0, "holds", "holds", "inconclusive"), record("b", 0, "holds"), record("c", 0, "holds")]
-    second = [
-        record("a", 1, "holds", "does not hold", "holds"),
-        record("b", 1, "inconclusive", source="older"),
-        record("c", 0, "inconclusive"),
-    ]
-    table = summary(first, second)
-    verdicts = [line.split(" | ")[2] for line in table.splitlines() if re.search(r"\| \d\. claim \d", line)]
-    of_a = ["**holds**", "**holds**; again: does not hold", "**inconclusive**; again: holds"]
-    assert verdicts == [*of_a, "**holds**", "**holds**"]
-    words = " ".join(table.splitlines())
-    assert (
-        "with seed 1, which shares no draw with the first, 1 of 3 experiments gave the same verdict in 1 of 3" in words
-    )
-    assert "in 1 one run says that a claim" in words
-    assert "Not run again by the present source: `b`, `c`." in words
-    assert "Run again" not in summary(first)
-
-
-def test_a_run_writes_the_verdicts_beside_its_own(folder: Path, tmp_path: Path) -> None:
-    records = json.loads((folder / "records.json").read_text())
-    for each in records:
-        each["seed"] = 5
-        each["claims"][0]["verdict"] = "inconclusive"
-    (tmp_path / "again.json").write_text(json.dumps(records))
-    arguments = ["meanfield-prop1", "--quick", "--out", str(tmp_path), "--beside", str(tmp_path / "again.json")]
-    result = CliRunner().invoke(main, ["reproduce", *arguments])
-    assert result.exit_code == 0, result.output
-    assert "**not judged**; again: inconclusive" in (tmp_path / "summary.md").read_text()
 
 
 def test_outcomes_survive_their_file(folder: Path) -> None:

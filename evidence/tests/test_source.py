@@ -8,7 +8,7 @@ from splinescope_evidence import ids
 from splinescope_evidence.framework import registry, source
 
 RUN = """
-from splinescope_evidence.framework.experiment import judged
+from splinescope_evidence.framework.experiment import Check, judged
 from splinescope_evidence.shared.help import level as _level
 
 SEEDS, STEPS = 5, 10
@@ -16,7 +16,7 @@ SEEDS, STEPS = 5, 10
 def run(size: str, seed: int = 0):
     \"\"\"Measures.\"\"\"
     values = _twice(_level(STEPS))  # a remark
-    return judged(values)
+    return judged(values, Check("least", min(values), ">", 0.5, "half is enough"))
 
 def _twice(x):
     return 2 * x
@@ -57,6 +57,7 @@ SAME = {
     "a docstring": (RUN.replace("Measures.", "Measures all."), HELP),
     "what draws": (RUN.replace("    return numbers", "    return sorted(numbers)"), HELP),
     "types": (RUN.replace("seed: int = 0", "seed: float = 0"), HELP),
+    "a reason": (RUN.replace("half is enough", "a half is enough"), HELP),
     "layout": (RUN.replace("_twice(_level(STEPS))", "_twice(\n        _level(STEPS)\n    )"), HELP),
     "a name made public": (RUN.replace("_twice", "twice"), HELP),
     "how it is imported": (RUN.replace("from splinescope_evidence.shared.help", "from ..shared.help"), HELP),
@@ -64,6 +65,7 @@ SAME = {
     "the order": (RUN, HELP.replace("LEVEL = 3\n", "") + "\nLEVEL = 3\n"),
 }
 OTHER = {
+    "a threshold": (RUN.replace("0.5", "0.6"), HELP),
     "a number": (RUN.replace("2 * x", "3 * x"), HELP),
     "a constant": (RUN.replace("5, 10", "5, 11"), HELP),
     "a default": (RUN.replace("seed: int = 0", "seed: int = 1"), HELP),

@@ -61,17 +61,14 @@ def deep_initialization(n: Numbers) -> None:
 
 
 def depth_curvature(n: Numbers) -> None:
-    """Shares are shares, maps to ten outputs have ranks up to ten, six points and ten outputs spectra of ranks up to
-    sixty, and no layer is more curved than all together."""
-    for kind, states in n["networks"].items():
-        for state, rows in states.items():
-            table = np.array(rows)
-            assert table.shape == (2, 4, 4)
-            assert ((table[:, :, 3] >= 1) & (table[:, :, 3] <= 60)).all()
-            assert shares(table[:, :, 0])
-            assert ((table[:, :, 1] >= 0) & (table[:, :, 1] <= 10)).all()
-            for layers in n["layers"][kind][state]:
-                assert max(layers["curvature"]) <= layers["whole"][0] + 1e-9
+    """Shares are shares, maps to ten outputs have ranks up to ten, and no loss is negative."""
+    for of_seed in n["seeds"]:
+        for kind in of_seed.values():
+            table = np.array([kind["start"], kind["trained"]])
+            assert table.shape == (2, 4, 3)
+            assert shares(table[..., 0])
+            assert ((table[..., 1] >= 0) & (table[..., 1] <= 10)).all()
+            assert min(kind["loss"]) >= 0
 
 
 def initialization(n: Numbers) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.representation import full_rank_width
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import circle
 from splinescope_evidence.shared.figures import subplots
+from splinescope_research import full_rank_width
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -81,7 +81,7 @@ def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
                 holds=[Check("lower end of the interval, lesser of the two", min(s[0] for s in stated), ">", 0.0,
                              "0 is as much")],
                 fails=[Check("upper end of the interval, lesser of the two", min(s[1] for s in stated), "<", 0.0,
-                             "surely less than one of them")],
+                             "significantly less than one of them")],
             ),
             judged(
                 "Deep plain networks with default weights and biases do not train by SGD; with He weights or "
@@ -113,7 +113,7 @@ def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
                        Check("lower end of the interval at He's scale, with over without", alone[0], ">",
                              -np.log(2), "biases alone lose less than half")],
                 fails=[Check("upper end of either interval over its line, lesser of the two",
-                             min(biases[1], alone[1] + np.log(2)), "<", 0.0, "one of the two surely is not so")],
+                             min(biases[1], alone[1] + np.log(2)), "<", 0.0, "one of the two is significantly missed")],
             ),
     )  # fmt: skip
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from splinescope.plot.representation import plot_tree
 from splinescope.representation import tree_representation
 from splinescope.representation.tree import three_cluster_depth_bound
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
+from splinescope_research.pictures import plot_tree
 
 
 def three_cluster_depth(values: np.ndarray) -> int:

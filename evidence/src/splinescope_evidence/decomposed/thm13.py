@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.representation import invariant_representation, odd_point_step
-from splinescope.representation.invariant import sample_odd_point_step
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.words import span
+from splinescope_research import invariant_representation, odd_point_step
+from splinescope_research.invariant import sample_odd_point_step
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -1,38 +1,37 @@
-"""An open question of the essay: spline geometry and curvature in very deep networks; does one tell the other?"""
+"""An open question of the essay: spline geometry and curvature in the training of very deep networks."""
 
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import norm
 from torch import Tensor, nn
 
 from splinescope.normalization import with_statistics
-from splinescope.research import depth_profile
-from splinescope.research.depth_profile import DepthProfile, partial_rank_correlation
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
+from splinescope_evidence.framework.parts import part
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
 from splinescope_evidence.shared.intervals import interval
+from splinescope_research import depth_profile
+from splinescope_research.depth_profile import DepthProfile, partial_rank_correlation
 
 KINDS = ("plain", "batch norm", "skip", "both")
 DEPTHS = (5, 7, 10, 13, 17, 22, 28, 36, 46, 60, 77, 100)
 WIDTH, RADIUS = 24, 0.5
 """The radius is about half the spacing of digits."""
 
-QUANTITIES = ("folds", "conditioning", "curvature", "spectral rank")
-"""The last is the effective rank of the loss's spectrum, of which curvature is the largest eigenvalue."""
-
-PAIRS = tuple(sorted(itertools.combinations(QUANTITIES, 2), key=lambda pair: QUANTITIES.index(pair[1]) > 2))
-
-ASKED = (("networks", ("folds", "curvature")), ("layers", ("conditioning", "curvature")))
-"""Over what, and which two quantities: those that the essay names."""
+QUANTITIES = ("folds", "conditioning", "curvature")
+"""Shares of units with folds at the data, effective ranks of the layers' maps to the outputs (condition numbers are
+infinite where ReLUs are off), means over layers; digits of the largest eigenvalue of the Gauss-Newton matrix."""
 
 STATES = ("start", "trained")
-WEAK = 0.3
-"""Of a correlation below it: less than a tenth of the variance of ranks."""
+WEAK, STRONG = 0.3, 0.6
+"""Correlations: below the first less than a tenth of the variance of ranks is told; with the second, a third."""
 
 
 class Stack(nn.Module):
@@ -53,8 +52,8 @@ class Stack(nn.Module):
                     layer.weight.mul_(depth**-0.5)  # type: ignore[operator]
 
     def forward(self, x: Tensor) -> Tensor:
-        for i, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
-            bent = torch.relu(norm(layer(x)))
+        for i, (layer, normed) in enumerate(zip(self.layers, self.norms, strict=True)):
+            bent = torch.relu(normed(layer(x)))
             x = x + bent if self.skip and i > 0 else bent
         scores: Tensor = self.out(x)
         return scores
@@ -62,28 +61,34 @@ class Stack(nn.Module):
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
     depths, seeds, steps, points, width = ((3, 4, 5, 6), 2, 3, 6, 8) if size == "quick" else (DEPTHS, 8, 100, 30, WIDTH)
-    x, y = digits()
-    nets: dict[str, dict[str, list[list[list[float]]]]] = {k: {state: [] for state in STATES} for k in KINDS}
-    deepest: dict[str, dict[str, list[dict[str, list[float]]]]] = {k: {state: [] for state in STATES} for k in KINDS}
-    work = list(itertools.product(range(seeds), KINDS, depths))
-    for i, (s, kind, depth) in enumerate(work):
+    found = []
+    for s in range(seeds):
         if progress is not None:
-            progress(i / len(work), f"seed {s}, {kind}, depth {depth}")
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed + s))[:1000]
+            progress(s / seeds, f"seed {s + 1} of {seeds}")
+        found.append(part(f"seed {s}", partial(_of_seed, seed + s, depths, steps, points, width)))
+    numbers = {"depths": depths, "steps": steps, "seeds": found}
+    return Outcome(numbers, _claims(numbers))
+
+
+def _of_seed(seed: int, depths: tuple[int, ...], steps: int, points: int, width: int) -> dict[str, Any]:
+    """By kind, `[depths]` each quantity at the start and trained, and the loss on the training set in the end."""
+    x, y = digits()
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))[:1000]
+    table: dict[str, Any] = {kind: {**{state: [] for state in STATES}, "loss": []} for kind in KINDS}
+    for kind, depth in itertools.product(KINDS, depths):
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(1000 * (seed + s) + depth)
+            torch.manual_seed(1000 * seed + depth)
             net = Stack(depth, width, kind)
         for state in STATES:
             if state == "trained":
-                _train(net, x[order].float(), y[order], steps, torch.Generator().manual_seed(seed + s))
-            layers = _layers(measured(net, x[order], y[order], points), depth)
-            if depth == depths[0]:
-                nets[kind][state].append([])
-            nets[kind][state][-1].append([*(float(np.mean(layers[q])) for q in QUANTITIES[:2]), *layers["whole"]])
-            if depth == depths[-1]:
-                deepest[kind][state].append(layers)
-    numbers = {"depths": depths, "steps": steps, "networks": nets, "layers": deepest}
-    return Outcome(numbers, _claims(numbers))
+                _train(net, x[order].float(), y[order], steps, torch.Generator().manual_seed(seed))
+            profile = measured(net, x[order], y[order], points)
+            largest = float(np.log10(max(profile.spectrum[0], 1e-30)))
+            ranks = float(np.mean(profile.map_rank[:depth]))
+            table[kind][state].append([float(np.mean(profile.folds)), ranks, largest])
+        with torch.no_grad():  # as trained: with the statistics of what is put in
+            table[kind]["loss"].append(float(nn.functional.cross_entropy(net(x[order].float()), y[order])))
+    return table
 
 
 def measured(net: Stack, x: Tensor, y: Tensor, points: int) -> DepthProfile:
@@ -99,21 +104,6 @@ def measured(net: Stack, x: Tensor, y: Tensor, points: int) -> DepthProfile:
     return depth_profile(wide.eval(), x[:points], y[:points], loss="cross_entropy", radius=RADIUS)
 
 
-def _layers(found: DepthProfile, depth: int) -> dict[str, list[float]]:
-    """Per hidden layer: share of folds near the data, effective rank of the map to the outputs (condition numbers are
-    infinite where ReLUs are off), digits of the largest eigenvalue and effective rank of its parameters' Gauss-Newton
-    matrix; the last two of all layers together.
-    """
-    largest = np.log10(np.maximum([*found.largest[:depth], found.spectrum[0]], 1e-30))
-    return {
-        "folds": found.folds.tolist(),
-        "conditioning": found.map_rank[:depth].tolist(),
-        "curvature": largest[:-1].tolist(),
-        "spectral rank": found.effective_rank[:depth].tolist(),
-        "whole": [float(largest[-1]), found.spectral_rank],
-    }
-
-
 def _train(net: Stack, x: Tensor, y: Tensor, steps: int, generator: torch.Generator) -> None:
     """Adam at 1e-3, batches of 64, cross-entropy."""
     optimizer = torch.optim.Adam(net.train().parameters(), 1e-3)
@@ -124,78 +114,76 @@ def _train(net: Stack, x: Tensor, y: Tensor, steps: int, generator: torch.Genera
         optimizer.step()
 
 
-def correlations(numbers: dict[str, Any], over: str, kind: str, state: str, pair: tuple[str, str]) -> list[float]:
-    """`[seeds]` partial rank correlations: over networks given their depth, or over layers given their place."""
-    if over == "networks":
-        table = [dict(zip(QUANTITIES, np.array(rows).T, strict=True)) for rows in numbers["networks"][kind][state]]
-    else:
-        table = numbers["layers"][kind][state]
-    return [
-        partial_rank_correlation(columns[pair[0]], columns[pair[1]], np.arange(len(columns[pair[0]])))
-        for columns in table
-    ]
+def correlations(numbers: dict[str, Any], kind: str, asked: str) -> list[float]:
+    """`[seeds]` partial rank correlations over networks of a kind, beyond their depth.
+
+    Either of the changes of folds and curvature in training, or of folds at the start with the loss in the end.
+    """
+    values = []
+    for of_seed in numbers["seeds"]:
+        start, trained = (np.array(of_seed[kind][state]) for state in STATES)
+        change = trained - start
+        first = change if asked == "changes" else start
+        second = change[:, 2] if asked == "changes" else np.array(of_seed[kind]["loss"])
+        values.append(partial_rank_correlation(first[:, 0], second, np.arange(len(change))))
+    return values
 
 
 def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
-    level = 1 - 0.05 / len(KINDS)
-    claims = []
-    for over, pair in ASKED:
-        values = {kind: correlations(numbers, over, kind, "trained", pair) for kind in KINDS}
-        start = {kind: correlations(numbers, over, kind, "start", pair) for kind in KINDS}
-        ends = {kind: interval(v, level) for kind, v in values.items()}
-        told = "; ".join(
-            f"{kind} {np.mean(values[kind]):+.2f} ({ends[kind][0]:+.2f} to {ends[kind][1]:+.2f}), before training "
-            f"{np.mean(start[kind]):+.2f}" for kind in KINDS
-        )  # fmt: skip
-        place = "networks of other depths, beyond depth" if over == "networks" else \
-            f"the layers of networks of depth {numbers['depths'][-1]}, beyond their place"  # fmt: skip
-        least, most = in_one_direction(list(ends.values()))
-        claims.append(
-            judged(
-                f"{pair[0].capitalize()} and {pair[1]} tell each other after {numbers['steps']} steps of training, "
-                f"alike in all four kinds (in one direction, by {WEAK:g} or more), in {place}. (Essay, very deep "
-                f"networks: an open question.)",
-                f"partial rank correlation, mean over {len(values['plain'])} seeds with intervals (5% shared by four "
-                f"kinds): {told}",
-                holds=[Check("lower end, least of the kinds, in the better direction", least, ">", WEAK,
-                             "below it less than a tenth of the variance of ranks is told")],
-                fails=[Check("upper end, least of the kinds, in the better direction", most, "<", WEAK,
-                             "in either direction one kind is surely weak or goes the other way")],
-            )
-        )  # fmt: skip
-    return tuple(claims)
+    texts = {
+        "changes": "Folds at the data and curvature change together in training",
+        "start": "Folds at the data at the start predict the loss after training",
+    }
+    return tuple(_claim(numbers, asked, text) for asked, text in texts.items())
 
 
-def in_one_direction(ends: list[tuple[float, float]]) -> tuple[float, float]:
-    """Least lower and least upper end of intervals, each in the direction in which it is larger."""
-    turned = [(-high, -low) for low, high in ends]
-    least, most = (max(min(e[i] for e in ends), min(e[i] for e in turned)) for i in (0, 1))
-    return least, most
+def _claim(numbers: dict[str, Any], asked: str, text: str) -> Claim:
+    """By the mean over kinds, one number a seed."""
+    by_kind = np.array([correlations(numbers, kind, asked) for kind in KINDS])
+    mean = by_kind.mean(0)
+    low, high = interval(mean)
+    nearer, further = max(low, -high), max(abs(low), abs(high))
+    reach, error = (high - low) / 2, mean.std(ddof=1) / np.sqrt(len(mean))
+    strong, none = (norm.cdf((STRONG - WEAK - reach) / error), 2 * norm.cdf((WEAK - reach) / error) - 1)
+    told = ", ".join(f"{kind} {v.mean():+.2f}" for kind, v in zip(KINDS, by_kind, strict=True))
+    return judged(
+        f"{text}, beyond depth, in networks of {numbers['depths'][0]} to {numbers['depths'][-1]} layers. (Essay, very "
+        f"deep networks: an open question.)",
+        f"partial rank correlation over {len(numbers['depths'])} depths, {numbers['steps']} steps, mean over four "
+        f"kinds {mean.mean():+.2f}, 95% interval {low:+.2f} to {high:+.2f}, {len(mean)} seeds; {told}; with this "
+        f"spread a true {STRONG:g} would hold in {strong:.0%} of such runs and a true 0 be refuted in {none:.0%}",
+        holds=[Check("size of the correlation: nearer end of the 95% interval", nearer, ">", WEAK,
+                     "below it less than a tenth of the variance of ranks is told")],
+        fails=[Check("size of the correlation: further end of the 95% interval", further, "<", WEAK,
+                     "less than a tenth of the variance of ranks is told")],
+    )  # fmt: skip
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    """First the quantities against depth, trained; then partial rank correlations of all seeds."""
-    figure, axes = subplots(5, 2)
+    """Curvature against depth at the start and trained; then correlations of all seeds by kind."""
+    figure, (curvature, *asked) = subplots(3)
     colours = dict(zip(KINDS, ("#56b4e9", "#009e73", "#e6a000", "#d55e00"), strict=True))
-    names = ("share of units with folds at the data", "effective rank of layers' maps",
-             "log10 of the largest eigenvalue", "effective rank of the spectrum")  # fmt: skip
     depths = numbers["depths"]
-    for i, name in enumerate(names):
-        for kind in KINDS:
-            values = np.array(numbers["networks"][kind]["trained"])[:, :, i]
-            axes[i].plot(depths, values.mean(0), "o-", ms=3, color=colours[kind], label=kind)
-            axes[i].fill_between(depths, values.min(0), values.max(0), color=colours[kind], alpha=0.15, lw=0)
-        log_ticks(axes[i], depths[::2] if len(depths) > 6 else depths)
-        axes[i].set(xlabel="layers", ylabel=name)
-    axes[0].legend(frameon=False, fontsize=8)
-    for ax, pair in zip(axes[4:], PAIRS, strict=True):
-        for j, over in enumerate(("networks", "layers")):
-            for k, kind in enumerate(KINDS):
-                values = correlations(numbers, over, kind, "trained", pair)  # type: ignore[assignment]
-                ax.plot(np.full(len(values), 5 * j + k), values, "o", ms=4, color=colours[kind], alpha=0.7)
+    for kind in KINDS:
+        for state, style in zip(STATES, (":", "-"), strict=True):
+            values = np.array([of_seed[kind][state] for of_seed in numbers["seeds"]])[:, :, 2]
+            label = kind if state == "trained" else None
+            curvature.plot(depths, values.mean(0), style, color=colours[kind], label=label)
+    curvature.plot([], [], ":", color="0.4", label="before training")
+    log_ticks(curvature, depths[::2] if len(depths) > 6 else depths)
+    curvature.set(xlabel="layers", ylabel="log10 of the largest eigenvalue")
+    curvature.legend(frameon=False, fontsize=8)
+    titles = ("changes of folds and of curvature", "folds at the start and loss at the end")
+    for ax, name, title in zip(asked, ("changes", "start"), titles, strict=True):
+        by_kind = np.array([correlations(numbers, kind, name) for kind in KINDS])
+        for place, (kind, values) in enumerate(zip(KINDS, by_kind, strict=True)):
+            ax.plot(np.full(len(values), place), values, "o", ms=4, color=colours[kind], alpha=0.7)
+        low, high = interval(by_kind.mean(0))
+        ax.errorbar(len(KINDS), (low + high) / 2, (high - low) / 2, fmt="o", color="black", capsize=4)
+        ax.axhspan(-WEAK, WEAK, color="0.93", lw=0, zorder=0)
         ax.axhline(0, color="0.6", lw=1)
-        ax.set_xticks([1.5, 6.5], ["networks,\nbeyond depth", "layers,\nbeyond place"])
-        ax.set(ylim=(-1.05, 1.05), ylabel="partial rank correlation", title=f"{pair[0]} and {pair[1]}")
+        ax.set_xticks(range(len(KINDS) + 1), [*KINDS, "mean"])
+        ax.set(ylim=(-1.05, 1.05), ylabel="partial rank correlation", title=title)
     return figure
 
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from splinescope.normalization import with_statistics
-from splinescope.research import statistics_fidelity
 from splinescope_evidence.framework.experiment import Claim, Experiment, Outcome, Progress, Size
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
 from splinescope_evidence.shared.normalization import normalised_by, paired, seeded
 from splinescope_evidence.shared.root_law import as_root, exponents
+from splinescope_research import statistics_fidelity
 
 SIZES = (8, 16, 32, 64, 128)
 LAYERS, WIDTH = 4, 80

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from splinescope.normalization import with_statistics
-from splinescope.research import statistics_fidelity
-from splinescope.research.depth_profile import partial_rank_correlation
 from splinescope_evidence.essay.fidelity import LARGE, WIDTH, _network, _train
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.normalization import seeded
+from splinescope_research import statistics_fidelity
+from splinescope_research.depth_profile import partial_rank_correlation
 
 SIZES = (8, 16, 32, 64, 128)
 """Of the statistics: those that networks are trained with, and those that their roughness is measured at."""
@@ -107,7 +107,7 @@ def _helps(found: list[list[dict[str, Any]]]) -> Claim:
         f"{len(found[0])} networks of each of {len(found)} seeds: {np.mean(values):+.2f}, 95% interval {low:+.2f} to "
         f"{high:+.2f}; mean accuracy {by_size}",
         holds=[Check("lower end of the correlation", low, ">", 0.0, "0 tells nothing")],
-        fails=[Check("upper end of the correlation", high, "<", 0.0, "rougher is surely worse")],
+        fails=[Check("upper end of the correlation", high, "<", 0.0, "rougher is significantly worse")],
     )
 
 
@@ -125,7 +125,7 @@ def _tells(found: list[list[dict[str, Any]]], at: int) -> Claim:
         f"{len(found)} seeds, intervals that share 5%: {words}",
         holds=[Check("size that is sure, largest of the three", max(sure), ">", 0.0, "0 tells nothing")],
         fails=[
-            Check("size that is possible, largest of the three", max(possible), "<", WEAK, "surely weak"),
+            Check("size that is possible, largest of the three", max(possible), "<", WEAK, "significantly weaker"),
             Check("size that is sure, largest of the three", max(sure), "<", 0.0, "none is sure to tell"),
         ],
     )

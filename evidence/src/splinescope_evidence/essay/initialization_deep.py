@@ -201,7 +201,7 @@ def _claims(found: dict[str, Any], depths: tuple[int, ...], steps: int) -> tuple
             holds=[Check("upper end of the ratio, largest over families and depths that train",
                          max((e[1] for e in ends), default=np.nan), "<", line, reason)],
             fails=[Check("lower end of the ratio, largest over families and depths that train",
-                         max((e[0] for e in ends), default=np.nan), ">", line, "surely not in one of them")],
+                         max((e[0] for e in ends), default=np.nan), ">", line, "significantly not in one of them")],
             needs=[Check("families and depths in which one of the two starts trains", len(ends), ">", 0.5,
                          "its mean loss on the other seeds is below .95 of guessing; none would test nothing"),
                    Check("of these, with a best rate at an end of the rates", at_end, "<", 0.5,

@@ -58,10 +58,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "sqrt(B), times sqrt((N-B)/(N-1)) (essay, on minibatches: folds jitter; ours as a law).",
                 f"measured / predicted, mean of {seeds} networks: " + _by_size(sizes, ratios),
                 holds=[Check("further end of an interval over networks from 1 (5% shared), largest over batch sizes",
-                             _surely_near(ratios), "<", 0.05,
+                             _farther_end(ratios), "<", 0.05,
                              "an identity in expectation; the draws estimate it to 2% a network")],
                 fails=[Check("nearer end of an interval over networks to 1 (5% shared), largest over batch sizes",
-                             _surely_off(ratios), ">", 0.05, "surely off at one size")],
+                             _nearer_end(ratios), ">", 0.05, "significantly off at one size")],
             ),
             judged(
                 "Smaller batches move the decision boundary more (essay, on minibatches: jitter of the boundary).",
@@ -79,10 +79,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "(first order in 1/B).",
                 f"measured / predicted in the second layer, mean of {seeds} networks: " + _by_size(sizes, deeper),
                 holds=[Check("further end of an interval over networks from 1 (5% shared), largest over "
-                             f"B >= {sizes[1]}", _surely_near(deeper[:, 1:]), "<", 0.08,
+                             f"B >= {sizes[1]}", _farther_end(deeper[:, 1:]), "<", 0.08,
                              "terms of order 1/B are left out: 1/16, and a quarter of that for the draws' error")],
                 fails=[Check(f"nearer end of an interval over networks to 1 (5% shared), largest over B >= {sizes[1]}",
-                             _surely_off(deeper[:, 1:]), ">", 0.08, "surely off at one size")],
+                             _nearer_end(deeper[:, 1:]), ">", 0.08, "significantly off at one size")],
             ),
             judged(
                 f"(Ours.) For independent Gaussian units and ReLU that is {BEHIND_RELU:.4f} of the first layer's law.",
@@ -92,10 +92,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 )
                 + f", 95% intervals over {seeds} networks",
                 holds=[Check(f"share left at B = {batches[-1]} over the closed form: further end of its 95% interval "
-                             "over networks from 1", _surely_near(left[:, -1:] / BEHIND_RELU), "<", 0.03,
+                             "over networks from 1", _farther_end(left[:, -1:] / BEHIND_RELU), "<", 0.03,
                              "terms of order 1/B and the draws' error")],
                 fails=[Check("nearer end of its 95% interval over networks to 1",
-                             _surely_off(left[:, -1:] / BEHIND_RELU), ">", 0.03, "surely off")],
+                             _nearer_end(left[:, -1:] / BEHIND_RELU), ">", 0.03, "significantly off")],
             ),
         ),
     )  # fmt: skip
@@ -130,14 +130,14 @@ def _behind_relu(size: Size, seed: int, seeds: int) -> tuple[tuple[int, ...], np
     return batches, left
 
 
-def _surely_off(ratios: np.ndarray) -> float:
+def _nearer_end(ratios: np.ndarray) -> float:
     """How far from 1 the nearer end of the interval over networks lies, largest over columns that share 5%; negative
     where all hold 1."""
     ends = [interval(column, 1 - 0.05 / ratios.shape[1]) for column in ratios.T]
     return max(max(low - 1, 1 - high) for low, high in ends)
 
 
-def _surely_near(ratios: np.ndarray) -> float:
+def _farther_end(ratios: np.ndarray) -> float:
     """How far from 1 the further end of that interval lies, largest over columns."""
     ends = [interval(column, 1 - 0.05 / ratios.shape[1]) for column in ratios.T]
     return max(max(high - 1, 1 - low) for low, high in ends)

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.normalization import compare_normalizations
-from splinescope.normalization.compare import NORMALIZATIONS, normalized_mlp
 from splinescope.tiling import Slice
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.normalization import star
+from splinescope_research.normalizations import NORMALIZATIONS, compare_normalizations, normalized_mlp
 
 PLACES = {"at the origin": (0.0, 0.0), "moved": (1.5, 0.5)}
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from splinescope.normalization import with_statistics
-from splinescope.normalization.compare import normalized_mlp, sign_changes
 from splinescope.tiling import Slice
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.normalization import star
+from splinescope_research.normalizations import normalized_mlp, sign_changes
 
 ARMS = ("alike, recentred", "alike, rescaled too", "unequal, recentred", "unequal, rescaled too")
 """Rows of one length or of lengths over two decades; batch norm's mean alone, or its deviation too."""

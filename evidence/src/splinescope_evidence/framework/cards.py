@@ -31,7 +31,7 @@ _ENDS = {
     "lower": r"(?i)\blower|\bat least, in|\bnearer end|that is sure",
     "upper": r"(?i)\bupper|\bat most, in|\bfurther end|that is possible",
 }
-_OTHER = {"lower": "upper", "upper": "lower"}
+OTHER = {"lower": "upper", "upper": "lower"}
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?%?")
 
@@ -168,9 +168,7 @@ def reckoning(record: dict[str, Any], claim: dict[str, Any]) -> str:
         needed = [1.0]
         for end, found in ends.items():
             for check in (c for c in found if c.role == role):
-                other = next(
-                    (c for c in ends[_OTHER[end]] if _apart(c.name) == _apart(check.name)), ends[_OTHER[end]][0]
-                )
+                other = next((c for c in ends[OTHER[end]] if apart(c.name) == apart(check.name)), ends[OTHER[end]][0])
                 middle, half = (check.value + other.value) / 2, abs(check.value - other.value) / 2
                 away = middle - check.line if check.sense == ">" else check.line - middle
                 outer = (end, check.sense) in (("lower", ">"), ("upper", "<"))  # the other ends pass more easily, wide
@@ -194,7 +192,7 @@ def reckoning(record: dict[str, Any], claim: dict[str, Any]) -> str:
     return f"A sample {size} would decide ({spent})."
 
 
-def _apart(name: str) -> str:
+def apart(name: str) -> str:
     """What an interval is of, by the name of one of its ends."""
     return re.sub(r"(?i)lower|upper|at least|at most", "", name)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from .cards import Line, joined
+from .cards import OTHER, Line, apart, joined
 from .experiment import Check, Verdict
 
 COLORS: dict[str, str] = {
@@ -111,16 +111,23 @@ def interval_strip(record: dict[str, Any], lines: Iterable[Line]) -> str:
 
 
 def _compared(checks: list[Check]) -> tuple[Check, float, float]:
-    """The first check by which a claim holds, and the interval that it is an end of, or its value twice."""
-    first = next(check for check in checks if check.role == "holds")
-    ends = {word: [c.value for c in checks if re.search(rf"(?i)\b{word}", c.name)] for word in ("lower", "upper")}
-    if re.search(r"(?i)\b(lower|upper)", first.name) and all(ends.values()):
-        return first, min(ends["lower"][0], ends["upper"][0]), max(ends["lower"][0], ends["upper"][0])
-    return first, first.value, first.value
+    """The first check that decides, and the interval that it is an end of, or its value twice.
+
+    Of the checks by which a claim holds that is the first which fails, or the first if all pass.
+    """
+    holds = [check for check in checks if check.role == "holds"]
+    first = next((check for check in holds if not check.passed), holds[0])
+    end = re.search(r"(?i)\b(lower|upper)", first.name)
+    others = [c for c in checks if end and re.search(rf"(?i)\b{OTHER[end[0].lower()]}", c.name)]
+    same = [c for c in others if apart(c.name) == apart(first.name)] or (others if len(holds) == 1 else [first])
+    values = [first.value, *(c.value for c in same[:1])]
+    return first, min(values), max(values)
 
 
 def _shortened(name: str) -> str:
-    words = re.sub(r"(?i)^(the )?(lower|upper) end( of the (\d+% )?interval)?( of| of the|:|,)?\s*", "", name).strip()
+    """What an interval is of, by the name of one of its ends."""
+    end = r"(?i)\b(the )?(lower|upper) end( of (the|its|an|that) (\d+% )?interval)?( of the| of)?[:,]?\s*"
+    words = re.sub(end, "", name).replace(" (5% shared)", "").strip(" ,:")
     return (words or name) if len(words) < 84 else words[:80].rsplit(" ", 1)[0] + " ..."
 
 

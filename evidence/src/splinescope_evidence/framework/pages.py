@@ -1,11 +1,10 @@
-"""What `reproduce` shows of all results in a folder: a page with figures, and tables in markdown."""
+"""What `reproduce` reads and shows of results: one page with figures."""
 
 from __future__ import annotations
 
 import html
 import json
 from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ def in_order(records: Iterable[Record]) -> list[Record]:
 
 
 def without_numbers(record: Record) -> Record:
-    """What the tables need of a result."""
+    """What the findings need of a result."""
     return {key: value for key, value in record.items() if key != "numbers"}
 
 
@@ -104,44 +103,6 @@ def _source(record: Record) -> str:
     return f"{record.get('source') or 'unknown'}{'' if is_current(record) else ' (older version)'}"
 
 
-def summary(records: list[Record], beside: Iterable[Record] = ()) -> str:
-    """A markdown table per document: claim, verdict, what was measured; then every line with its reason and margin.
-
-    Of `beside`, the same experiments with other seeds, verdicts that came out otherwise stand behind the first.
-    """
-    old = [r["id"] for r in records if not is_current(r)]
-    missing = sorted(set(ids()) - {r["id"] for r in records})
-    again = repeated(records, beside)
-    lines = [
-        "# What was measured",
-        "",
-        "How claims of the four documents, and some of our own, came out. A verdict is that of the full size alone.",
-        "The second part has, for each claim, the numbers that were compared, their thresholds and the reasons.",
-        "",
-    ]
-    if old:
-        lines += [
-            f"**{len(old)} experiments marked † were measured by an older version of their source** and stand as they",
-            f"were found then: {', '.join(f'`{name}`' for name in old)}.",
-            "",
-        ]
-    if missing:
-        lines += [f"Not measured yet at full size: {', '.join(f'`{name}`' for name in missing)}.", ""]
-    lines += _on_repeated(records, again)
-    for document, group in groupby(records, key=lambda r: r["document"]):
-        lines += [f"## {DOCUMENTS[document]}", "", "| experiment | claim | verdict | measured |", "|---|---|---|---|"]
-        for r in group:
-            for i, c in enumerate(r["claims"]):
-                name = _name(r) if i == 0 else ""
-                other = again[r["id"]]["claims"][i]["verdict"] if r["id"] in again else c["verdict"]
-                verdict = f"**{c['verdict']}**" + ("" if other == c["verdict"] else f"; again: {other}")
-                note = _if_any(" *({})*", _cell(_note(r, i + 1)))
-                cells = (name, f"{i + 1}. {_cell(c['text'])}{note}", verdict, _cell(c["measured"]))
-                lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join([*lines, *_lines_table(records)])
-
-
 def repeated(records: Iterable[Record], beside: Iterable[Record]) -> dict[str, Record]:
     """By id, those of `beside` that repeat one of the records: the same source and size, another seed."""
     first = {r["id"]: r for r in records}
@@ -152,40 +113,6 @@ def repeated(records: Iterable[Record], beside: Iterable[Record]) -> dict[str, R
         and (r.get("source"), r["size"]) == (one.get("source"), one["size"])
         and r["seed"] != one["seed"]
     }
-
-
-def _on_repeated(records: list[Record], again: dict[str, Record]) -> list[str]:
-    """How many verdicts came out the same when experiments were run again."""
-    if not again:
-        return []
-    pairs = [
-        (a["verdict"], b["verdict"])
-        for r in records
-        if r["id"] in again
-        for a, b in zip(r["claims"], again[r["id"]]["claims"], strict=True)
-    ]
-    same = sum(a == b for a, b in pairs)
-    decided = {"holds", "holds with correction", "does not hold"}
-    opposed = sum(a != b and {a, b} <= decided and "does not hold" in (a, b) for a, b in pairs)
-    seeds = ", ".join(str(seed) for seed in sorted({r["seed"] for r in again.values()}))
-    left = [r["id"] for r in records if r["id"] not in again]
-    return [
-        f"**Run again** with seed {seeds}, which shares no draw with the first, {len(again)} of {len(records)}",
-        f"experiments gave the same verdict in {same} of {len(pairs)} claims; in {opposed} one run says that a claim",
-        "holds and the other that it does not. A verdict that came out otherwise stands behind the first, after",
-        "*again*: the first counts, but a claim with two verdicts is not settled by an experiment of this size.",
-        *([f"Not run again by the present source: {', '.join(f'`{name}`' for name in left)}."] if left else []),
-        "",
-    ]
-
-
-def _name(record: Record) -> str:
-    mark = "" if is_current(record) else " †"
-    source = f", source `{record['source']}`" if record.get("source") else ""
-    size = "" if record["size"] == "full" else f", {record['size']}"
-    title = _if_any(". {}", _cell(record.get("title") or ""))
-    place = _if_any(" *({})*", _cell(_place(record)))
-    return f"`{record['id']}`{mark}{size}, seed {record['seed']}, {record['cpu_seconds']:.0f} s{source}{title}{place}"
 
 
 def _place(record: Record) -> str:
@@ -202,20 +129,6 @@ def _if_any(form: str, text: str) -> str:
     return form.format(text) if text else ""
 
 
-def _lines_table(records: list[Record]) -> list[str]:
-    columns = ("experiment", "claim", "role", "number", "measured", "line", "margin", "why this line")
-    head = ["## What would have changed the verdicts", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    rows = []
-    for r in records:
-        checks = [(n, Check(**check)) for n, claim in enumerate(r["claims"], 1) for check in claim.get("checks", ())]
-        for i, (n, c) in enumerate(checks):
-            name, role = f"`{r['id']}`" if i == 0 else "", ROLES.get(c.role or "", "")
-            value, line = told_apart(c)
-            cells = (name, str(n), role, _cell(c.name), value, f"{_cell(c.sense)} {line}", c.margin, _cell(c.reason))
-            rows.append(f"| {' | '.join(cells)} |")
-    return [*head, *rows, ""] if rows else []
-
-
 def told_apart(check: Check) -> tuple[str, str]:
     """A number and its line with four digits, or as many more as it takes for them not to print alike.
 
@@ -224,13 +137,6 @@ def told_apart(check: Check) -> tuple[str, str]:
     told = ((f"{check.value:.{digits}g}", f"{check.line:.{digits}g}") for digits in range(4, 18))
     alike = (f"{check.value:.4g}", f"{check.line:.4g}")
     return next(((value, line) for value, line in told if value != line), alike)
-
-
-def _cell(text: str) -> str:
-    """Text that a markdown table cell shows as it is."""
-    for sign in "\\|*_`<[$":
-        text = text.replace(sign, "\\" + sign)
-    return text
 
 
 _HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>splinescope: evidence</title><style>

@@ -36,6 +36,9 @@ WIDTH = 1000
 DPI = 140
 """At most: a single panel is not blown up to the width of the page."""
 
+INCHES = 9.6
+"""At most: on a wider figure letters would be too small to read at the width of the page."""
+
 
 def draw_figures(run: Path, docs: Path) -> list[Path]:
     """Draw the figures of a run's results into `docs/findings/figures`; returns the files.
@@ -56,6 +59,9 @@ def draw_figures(run: Path, docs: Path) -> list[Path]:
             continue
         with mpl.rc_context(STYLE):
             figure = find(result["id"]).draw(result["numbers"])
+            width, height = figure.get_size_inches()
+            if width > INCHES:
+                figure.set_size_inches(INCHES, height * math.sqrt(INCHES / width))
             pixels = io.BytesIO()
             figure.savefig(pixels, dpi=min(DPI, WIDTH / figure.get_figwidth()), format="png", bbox_inches="tight")
         pyplot.close(figure)

@@ -1,7 +1,7 @@
-"""Runs experiments and writes, for each, numbers (JSON), a figure (PNG), and one page and table over all of them.
+"""Runs experiments and writes, for each, numbers (JSON), a figure (PNG), and one page over all of them.
 
 Each result is written the moment it is there and by atomic replacement, so an interrupted run keeps what it had, and a
-second one goes on from there; page and table are rebuilt from the JSON files in the folder, so that runs add up.
+second one goes on from there; the page is rebuilt from the JSON files in the folder, so that runs add up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from splinescope.support.checks import check_choice, check_whole
 from splinescope.support.files import remove_unfinished, replacing
@@ -21,7 +20,8 @@ from splinescope.support.progress import Progress
 from splinescope.support.worker_processes import share
 
 from .experiment import Check, Claim, Outcome, Size, Verdict
-from .pages import Record, in_order, page, read_known, read_record, read_records, summary, without_numbers
+from .pages import Record, in_order, page, read_known, read_record, read_records, without_numbers
+from .parts import as_json, parts_in
 from .registry import document_of, find, ids
 from .source import source_of
 
@@ -35,10 +35,9 @@ def reproduce(
     jobs: int = 1,
     fresh: bool = False,
     known: str | os.PathLike[str] | None = None,
-    beside: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Outcome]:
-    """Run experiments; write `ID.json`, `ID.png`, `index.html`, `summary.md` and `records.json` into `out`.
+    """Run experiments; write `ID.json`, `ID.png`, `index.html` and `records.json` into `out`.
 
     Args:
         experiment_ids: Which one, or which ones; all if None.
@@ -49,11 +48,8 @@ def reproduce(
         jobs: Processes to share the experiments (by joblib, whose `parallel_config` may send them elsewhere).
         fresh: Run again what is there.
         known: File with records of earlier runs (`records.json` of a folder, docs/evidence.json). What the same source
-            made there, at this size and with this seed, is not run again; in the tables its rows stand beside those of
-            `out`, where they are not there anew, also rows that an older source made, marked so. It has no numbers, so
-            no figure and no place on the page.
-        beside: File with records of the same experiments with another seed (docs/evidence-again.json). Verdicts that
-            came out otherwise there stand beside those of this run in the table, which says how many did.
+            made there, at this size and with this seed, is not run again. Its records stand in `records.json`, where
+            they are not there anew; it has no numbers, so no figure and no place on the page.
         progress: Called with (share done of an experiment, its id and what is being done); with several jobs, when one
             is done.
 
@@ -73,7 +69,6 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     before = [] if known is None else read_known(Path(known))
-    others = [] if beside is None else read_known(Path(beside))
     kept = [] if fresh else [r for r in (*before, *read_records(folder)) if _is_this(r, size, seed)]
     outcomes = {record["id"]: _outcome(record) for record in kept if record["id"] in chosen}
     due = [name for name in chosen if name not in outcomes]
@@ -82,8 +77,8 @@ def reproduce(
             progress(1.0, f"{name}: kept")
     for name in _run(due, folder, size, seed, jobs, progress):
         outcomes[name] = _outcome(read_record(folder / f"{name}.json"))
-        _rebuild(folder, before, others, size, seed)
-    _rebuild(folder, before, others, size, seed)
+        _rebuild(folder, before, size, seed)
+    _rebuild(folder, before, size, seed)
     return {name: outcomes[name] for name in chosen}
 
 
@@ -119,25 +114,26 @@ def _make(name: str, folder: Path, size: Size, seed: int, progress: Progress | N
     experiment, source = find(name), source_of(name)  # as they are now: a run can take longer than an edit
     start, busy = time.perf_counter(), time.process_time()
     # One thread each: last bits do not depend on the machine's cores, and small networks run many times faster.
-    with one_torch_thread():
-        outcome = experiment.measure(size=size, seed=seed, progress=report)
-    record = {
-        "id": name,
-        "document": document_of(name),
-        "title": experiment.title,
-        "size": size,
-        "seed": seed,
-        "source": source,
-        "seconds": round(time.perf_counter() - start, 2),
-        "cpu_seconds": round(time.process_time() - busy, 2),
-        "claims": [asdict(claim) for claim in outcome.claims],
-        "numbers": outcome.numbers,
-    }
-    figure = experiment.draw(outcome.numbers)
-    with replacing(folder / f"{name}.png") as partial:
-        figure.savefig(partial, dpi=150, bbox_inches="tight", format="png")
-    pyplot.close(figure)
-    _write(folder / f"{name}.json", json.dumps(record, indent=1, default=_plain))
+    with parts_in(folder / f"{name}-{size}-{seed}-{source}.parts") as parts:
+        with one_torch_thread():
+            outcome = experiment.measure(size=size, seed=seed, progress=report)
+        record = {
+            "id": name,
+            "document": document_of(name),
+            "title": experiment.title,
+            "size": size,
+            "seed": seed,
+            "source": source,
+            "seconds": round(time.perf_counter() - start, 2),
+            "cpu_seconds": round(time.process_time() - busy + parts.seconds, 2),
+            "claims": [asdict(claim) for claim in outcome.claims],
+            "numbers": outcome.numbers,
+        }
+        figure = experiment.draw(outcome.numbers)
+        with replacing(folder / f"{name}.png") as partial:
+            figure.savefig(partial, dpi=150, bbox_inches="tight", format="png")
+        pyplot.close(figure)
+        _write(folder / f"{name}.json", as_json(record, indent=1))
     report(1.0, "done")
     return name
 
@@ -149,13 +145,12 @@ def _is_this(record: Record, size: Size, seed: int) -> bool:
     return name in ids() and made == (source_of(name), size, seed)
 
 
-def _rebuild(folder: Path, before: list[Record], others: list[Record], size: Size, seed: int) -> None:
-    """Of a known result and the folder's, the tables have the one that was asked for: the folder's if both were."""
+def _rebuild(folder: Path, before: list[Record], size: Size, seed: int) -> None:
+    """Of a known result and the folder's, the records have the one that was asked for: the folder's if both were."""
     own = read_records(folder)
     asked = [r for r in (*before, *own) if _is_this(r, size, seed)]
     records = in_order({r["id"]: r for r in (*own, *before, *asked)}.values())
     _write(folder / "index.html", page(own))
-    _write(folder / "summary.md", summary(records, others))
     _write(folder / "records.json", json.dumps([without_numbers(r) for r in records], indent=1) + "\n")
 
 
@@ -165,13 +160,6 @@ def _outcome(record: Record) -> Outcome:
         for c in record["claims"]
     )
     return Outcome(record.get("numbers", {}), tuple(claims))
-
-
-def _plain(value: Any) -> Any:
-    """numpy scalars and arrays, and torch tensors, as JSON-ready Python."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is not JSON-ready")
 
 
 def _write(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .experiment import Check
 from .registry import ROOT, files
 
 
@@ -16,8 +17,9 @@ def source_of(experiment_id: str) -> str:
     """12 hexadecimal digits of the hash of an experiment's code: `run` and what it reaches in this distribution.
 
     Functions, classes and constants count by their syntax trees. Files and their names do not count, nor imports,
-    annotations, docstrings, comments and leading underscores: code that is moved or made public measures the same. Nor
-    does what draws, judges or shows, nor the package that measures, whose own tests hold it.
+    annotations, docstrings, comments, leading underscores and the reasons of checks: code that is moved, made public or
+    explained in other words measures the same. Nor does what draws, judges or shows, nor the package that measures,
+    whose own tests hold it.
     """
     forms = reached(files()[experiment_id])
     return hashlib.sha256("\n".join(sorted(forms)).encode()).hexdigest()[:12]
@@ -70,8 +72,17 @@ def _measuring(node: ast.ImportFrom, file: Path) -> Path | None:
     return found if inside and found.is_file() else None
 
 
+_REASON = list(Check.__dataclass_fields__).index("reason")
+"""Place of a check's reason among its arguments."""
+
+
 class _Bare(ast.NodeTransformer):
-    """Takes away what measures nothing: docstrings and other strings by themselves, imports, annotations."""
+    """Takes away what measures nothing: docstrings and other strings by themselves, imports, annotations, reasons."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id == "Check":
+            node.args = node.args[:_REASON]
+        return self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)

@@ -9,7 +9,6 @@ import torch
 from matplotlib.figure import Figure
 
 from splinescope.meanfield import TwoLayer, descend
-from splinescope.meanfield.effects import SpeedByDirection, speed_by_direction
 from splinescope.meanfield.flow import vector_field
 from splinescope.meanfield.functions import as_loss
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
@@ -17,6 +16,7 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.meanfield import random_neurons, relu_data
 from splinescope_evidence.shared.words import spread
+from splinescope_research.meanfield_effects import SpeedByDirection, speed_by_direction
 
 TARGETS = {
     "relu(x1)": lambda x: torch.relu(x[:, 0]),
@@ -120,7 +120,8 @@ def _near_axis(speeds: SpeedByDirection) -> tuple[float, float]:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from splinescope.plot.meanfield import BATCH_NORM, PLAIN, plot_speed_by_direction
+    from splinescope.plot.meanfield import BATCH_NORM, PLAIN
+    from splinescope_research.drawings import plot_speed_by_direction
 
     figure, (left, right) = subplots(2)
     arrays = {k: np.array(numbers[k]) for k in ("angles", "batch_norm", "plain")}

@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from splinescope.meanfield import TwoLayerBN
-from splinescope.meanfield.effects import FirstStep, LearningRateStudy, first_step, learning_rate_study
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.meanfield import EXACT, random_neurons, relu_data
 from splinescope_evidence.shared.words import spread
+from splinescope_research.meanfield_effects import FirstStep, LearningRateStudy, first_step, learning_rate_study
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -138,7 +138,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from splinescope.plot.meanfield import plot_first_step, plot_learning_rates
+    from splinescope_research.drawings import plot_first_step, plot_learning_rates
 
     figure, axes = subplots(3)
     plot_first_step(FirstStep(*(np.array(numbers[k]) for k in ("before", "after", "push"))), ax=axes[0])

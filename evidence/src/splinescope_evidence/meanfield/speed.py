@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from splinescope.meanfield.effects import learning_rate_study
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.meanfield.fig1 import TARGETS
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.meanfield import random_neurons, relu_data
+from splinescope_research.meanfield_effects import learning_rate_study
 
 FITTED = ("relu(x1)", "relu(x2)", "relu(x1) + relu(x2)", "|x1|")
 """Positively homogeneous, so that ReLU neurons without biases can fit them."""

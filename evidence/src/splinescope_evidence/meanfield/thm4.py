@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from splinescope.meanfield import GaussianInputs, TwoLayerBN, convergence_study
-from splinescope.meanfield.convergence import ConvergenceStudy
+from splinescope.meanfield import GaussianInputs, TwoLayerBN
 from splinescope.meanfield.flow import vector_field
 from splinescope.meanfield.functions import as_loss
 from splinescope.meanfield.manifold import Manifold
@@ -17,6 +16,8 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT, even_angles, random_problem, ring
 from splinescope_evidence.shared.words import span
+from splinescope_research import convergence_study
+from splinescope_research.convergence import ConvergenceStudy
 
 NEAR = 0.1
 """Of exponents: over the widths that are compared, a factor of 16, a tenth changes a distance by a third."""
@@ -115,7 +116,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 ],
                 fails=[
                     Check("nearer end of the 95% interval to -1/2, beyond it, larger of starts and end", nearer, ">",
-                          NEAR, "surely another rate"),
+                          NEAR, "significantly another rate"),
                 ],
             ),
             judged(
@@ -135,7 +136,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from splinescope.plot.meanfield import plot_convergence
+    from splinescope_research.drawings import plot_convergence
 
     figure, (ax,) = subplots(1, height=4.2)
     arrays = {k: np.array(numbers[k]) for k in ("widths", "start", "end", "lipschitz", "outputs")}

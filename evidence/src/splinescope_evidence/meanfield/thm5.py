@@ -9,11 +9,11 @@ import torch
 from matplotlib.figure import Figure
 
 from splinescope.meanfield import Data, TwoLayerBN, certificate, flow
-from splinescope.meanfield.optimality import separates
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import even_angles, ring
 from splinescope_evidence.shared.words import spread
+from splinescope_research.separation import separates
 
 
 def known_optimum(n: int, seed: int) -> tuple[Data, float]:

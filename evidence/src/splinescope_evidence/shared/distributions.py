@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from splinescope.research.subdivision import Subdivision
 from splinescope_evidence.framework.experiment import Check, Claim, judged
 from splinescope_evidence.shared.intervals import interval
+from splinescope_research.subdivision import Subdivision
 
 ALIKE = 0.02
 """Of Kolmogorov-Smirnov distances beyond those of two networks, which are of this size themselves."""
@@ -75,5 +75,5 @@ def alike(rows: dict[str, list[dict[str, Any]]], name: str, what: str, then: str
         holds=[Check("upper end of the difference, largest over kinds", high, "<", ALIKE,
                      "two networks of a kind differ by little more themselves")],
         fails=[Check("lower end of the difference, largest over kinds", low, ">", ALIKE,
-                     "surely not alike in one kind")],
+                     "significantly different in one kind")],
     )  # fmt: skip

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from splinescope.generative import PolaritySampler, tiled_manifold
 from splinescope.generative.exact import TiledManifold
-from splinescope.generative.training import relu_mlp
 from splinescope.tiling import Slice, tessellate
+from splinescope_research.small_generators import relu_mlp
 
 
 class GraphSurface(nn.Module):
-    """`z -> (z, height(z))` with a ReLU network as height: a surface over the plane, so surely injective."""
+    """`z -> (z, height(z))` with a ReLU network as height: a surface over the plane, so injective."""
 
     def __init__(self, seed: int, *widths: int) -> None:
         super().__init__()

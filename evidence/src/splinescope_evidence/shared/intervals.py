@@ -21,3 +21,10 @@ def ratio_interval(ratios: Any, level: float = 0.95) -> tuple[float, float]:
     """The same for positive ratios: of their geometric mean."""
     low, high = interval(np.log(np.asarray(ratios, dtype=np.float64)), level)
     return float(np.exp(low)), float(np.exp(high))
+
+
+def median_interval(values: Any, level: float = 0.95) -> tuple[float, float]:
+    """The interval for the median between two order statistics; values may be infinite, as losses that diverged are."""
+    array = np.sort(np.asarray(values, dtype=np.float64))
+    place = int(stats.binom.ppf((1 - level) / 2, len(array), 0.5))  # from either end; 0 if they are too few
+    return (float(array[place - 1]), float(array[-place])) if place else (-np.inf, np.inf)

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from splinescope.complexity import data_spacing, local_complexity
 from splinescope.normalization import with_statistics
-from splinescope.research import placing
-from splinescope.research.placed_norms import PlacedNorm1d, PlacedNorm2d, boundary_weights
 from splinescope_evidence.shared.data import digits
+from splinescope_research import placing
+from splinescope_research.placed_norms import PlacedNorm1d, PlacedNorm2d, boundary_weights
 
 RATE = 3e-3
 """Of Adam, for every scheme."""

@@ -44,5 +44,5 @@ def as_root(text: str, what: str, slopes: dict[str, np.ndarray], then: str) -> C
                Check("exponent plus 1/2, upper end of the 95% interval, largest over layers", high, "<", 0.1,
                      TENTH)],
         fails=[Check(f"exponent plus 1/2, end nearest to 0, farthest of {len(off)} intervals that share 5%", sure, ">",
-                     0.1, "surely another exponent in a layer")],
+                     0.1, "significantly another exponent in a layer")],
     )  # fmt: skip

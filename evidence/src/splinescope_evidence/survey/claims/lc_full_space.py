@@ -90,9 +90,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     counted = Check("share of balls counted to the end", float(complete.mean()), ">", 0.95, "bounds have no ranks")
 
     def asked(name: str) -> dict[str, list[Check]]:
-        """A proxy should surely order nearly all balls, at both radii; it surely does not at one of them."""
+        """A proxy should order nearly all balls at both radii; it is refuted if it does not at one of them."""
         low = Check("lower end, least over radii", least[name], ">", 0.9, "as survey-lc-proxy asks in the plane")
-        high = Check("upper end, least over radii", most[name], "<", 0.9, "surely not at one radius")
+        high = Check("upper end, least over radii", most[name], "<", 0.9, "significantly below at one radius")
         return {"holds": [low], "needs": [counted], "fails": [high]}
 
     share = float((everything[..., 3] / np.maximum(folds, 1))[folds > 0].mean())

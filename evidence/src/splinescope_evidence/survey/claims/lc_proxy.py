@@ -61,12 +61,15 @@ class _Abs(nn.Module):
         return x.abs()
 
 
-FIRST = 20
-"""Seeds before this one were seen when the sample size was chosen, and are not judged."""
+FIRST = 100
+"""Seeds before this one were seen when criterion and sample size were chosen, and are not judged."""
+
+SMALL = 0.03
+"""The radius up to which the vertices find every fold."""
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    networks, points, width = (1, 6, 20) if size == "quick" else (20, 40, 50)
+    networks, points, width = (1, 6, 20) if size == "quick" else (60, 40, 50)
     rows: dict[float, list[tuple[int, int, int]]] = {r: [] for r in RADII}
     for n in range(networks):
         net = _network(100 * seed + FIRST + n, width)
@@ -93,13 +96,17 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     claims = (
         judged(
             "Counting the hyperplanes that cut a neighbourhood's vertices is a proxy for its complexity (survey, 'The "
-            "dynamic geometry of learning'): tiles grow with the count of folds.",
+            "dynamic geometry of learning'): tiles grow with the count of folds. Corrected: in small neighbourhoods, "
+            "where the vertices find every fold.",
             f"rank correlation of the count at the vertices with the tiles, {points} neighbourhoods of one radius in "
             f"each of {networks} networks 2-{width}-{width}-{width}-1, intervals that share 5%: {ordered}",
             holds=[Check("lower end of its interval, least over radii", min(low for low, _ in ends.values()), ">",
-                         0.9, "a proxy should surely order nearly all neighbourhoods")],
+                         0.9, "a proxy should order nearly all neighbourhoods")],
+            corrected=[Check(f"lower end of its interval, least over radii up to {SMALL:g}",
+                             min(low for r, (low, _) in ends.items() if r <= SMALL), ">", 0.9,
+                             "where the vertices find every fold")],
             fails=[Check("upper end of its interval, least over radii", min(high for _, high in ends.values()), "<",
-                         0.9, "surely not at one radius; the radii share 5%")],
+                         0.9, "significantly below at one radius; the radii share 5%")],
         ),
         judged(
             "The vertices tell every fold (survey, 'The dynamic geometry of learning', local complexity by a frame). "

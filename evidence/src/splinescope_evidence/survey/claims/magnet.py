@@ -88,7 +88,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             needs=power,
             holds=[weighted, any_law],
             fails=[Check("largest p with normal latents weighted alike", max(p["prior"]), "<", BIASED_BELOW,
-                         "told from uniform as surely as the alternatives")],
+                         "rejected at the level of the alternatives")],
             corrected=[weighted],
         ),
         judged(

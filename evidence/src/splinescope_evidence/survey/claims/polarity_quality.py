@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from splinescope.generative import Gaussian, PolaritySampler, frechet_distance
+from splinescope.generative import Gaussian, PolaritySampler
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.generative import LabelledGenerator, real_generators
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.survey.figures.fig9_mnist import mnist_5k
+from splinescope_research import frechet_distance
 
 RHOS = (-1.0, -0.5, -0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
 VALUES = (1, 3, 10)
@@ -91,7 +92,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         ax.axvline(table["rho"], color="#d55e00", linewidth=1)
         ax.set_title(f"{name}, volume of {table['values']} singular value{'s' * (table['values'] > 1)}")
         ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter("")
     for ax in axes:
         ax.set(xlabel="rho (orange: chosen; 0: the model itself)", ylabel="Fréchet distance to MNIST")
     return figure

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from splinescope.landscape.conditioning import Conditioning, layer_conditioning, random_conditioning, skip_bound
+from splinescope.landscape.skip_conditioning import Conditioning, skip_bound
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
+from splinescope_research.conditioning import layer_conditioning, random_conditioning
 
 _SCALES = (0.1, 0.3, 0.45, float(np.sqrt(2)))
 _ACTIVATIONS = ("relu", "leaky", "abs")
@@ -137,7 +138,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     right.plot(r, skip_bound(r), color="#117733", label="bound (1 + r) / (1 - r)")
     right.axvline(1.0, color="#777777", lw=0.8, ls="--")
     right.set(yscale="log", xlabel="norm r of the branch DW", ylabel="condition number of I + DW", ylim=(0.9, None))
-    right.legend(loc="lower right")
+    right.legend(loc="upper left", markerscale=2)
     return figure
 
 

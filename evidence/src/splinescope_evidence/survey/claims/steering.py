@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from splinescope.data.digits import digits
-from splinescope.smooth import steer
-from splinescope.smooth.steering import Steering
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.intervals import interval, ratio_interval
+from splinescope_research import steer
+from splinescope_research.steering import Steering
 
 BETAS = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 PRIMARY = 0.8

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from splinescope.tiling import Slice, tessellate, zaslavsky
-from splinescope.tiling.measures.region_counts import montufar
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
+from splinescope_research.montufar import montufar
 
 SHAPES: dict[str, tuple[int, ...]] = {"60": (60,), "30-30": (30, 30), "20-20-20": (20, 20, 20), "12 x 5": (12,) * 5}
 

@@ -137,7 +137,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                       "2%: discs that reach over a facet's edge without a sample to tell"),
             ],
             fails=[Check("nearer end of one of these intervals, in its line, larger of the two",
-                         max(steep[0] / STEEP, dense[0] / DENSE), ">", 1.0, "surely another law")],
+                         max(steep[0] / STEEP, dense[0] / DENSE), ">", 1.0, "significantly another law")],
         ),
     )  # fmt: skip
     return Outcome({**picture, "rows": rows, "points": points, "unevenness": flat}, claims)

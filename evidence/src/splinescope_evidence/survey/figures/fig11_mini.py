@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from splinescope.data import digits
 from splinescope.generative import Ball, Gaussian, PolaritySampler
 from splinescope.generative.resampling import effective_size
-from splinescope.generative.training import train_vae
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.generative import LabelledGenerator, real_generators
 from splinescope_evidence.shared.intervals import interval
+from splinescope_research.small_generators import train_vae
 
 TOP_K = 3
 """Singular values in the volume. All 64 of the GAN's span seven decades: their product lives on one sample. Chosen
@@ -138,7 +138,7 @@ def _claim(name: str, runs: list[dict[str, np.ndarray]], sizes: list[float], poo
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from splinescope.plot.generative import plot_class_shares
+    from splinescope_research.pictures import plot_class_shares
 
     figure, axes = pyplot.subplots(
         len(numbers), 1, figsize=(7, 2.7 * len(numbers)), layout="constrained", squeeze=False

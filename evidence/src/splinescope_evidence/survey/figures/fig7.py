@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from splinescope.normalization import fold_density, with_statistics
-from splinescope.normalization.compare import normalized_mlp
 from splinescope.tiling import Slice, tessellate
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.normalization import star
+from splinescope_research.normalizations import normalized_mlp
 
 COLOURS = ("#440154", "#31688e", "#35b779", "#e6a000")
 
@@ -53,7 +53,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 holds=[Check("lower end of the interval of the ratio, least of 4 layers", min(e[0] for e in ends), ">",
                              2.0, "a concentration that a picture shows")],
                 fails=[Check("upper end of the interval of the ratio, least of 4 layers", min(e[1] for e in ends), "<",
-                             2.0, "surely not in one layer")],
+                             2.0, "significantly below in one layer")],
             ),
         ),
     )  # fmt: skip

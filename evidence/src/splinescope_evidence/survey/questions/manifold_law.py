@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from splinescope.generative import Box, Gaussian, TruncatedGaussian, log_volume
-from splinescope.generative.training import train_vae
-from splinescope.research import manifold_law
-from splinescope.research.manifold_law import ManifoldLaw
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.generative import GraphSurface, real_generators
+from splinescope_research import manifold_law
+from splinescope_research.manifold_law import ManifoldLaw
+from splinescope_research.small_generators import train_vae
 
 RHOS = (0.0, 0.5, 1.0)
 NOISE = 0.02

@@ -11,13 +11,13 @@ from torch import nn
 
 from splinescope.complexity import ComplexityMonitor, local_complexity, robustness
 from splinescope.normalization import with_statistics
-from splinescope.research import MergeAway
 from splinescope.train import LogSpaced
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.boundary import on_boundary
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.grokking import EPSILON, RADIUS, Run, Setting, _measure, network, quick, sets
 from splinescope_evidence.shared.intervals import interval, ratio_interval
+from splinescope_research import MergeAway
 
 ARMS = ("plain", "batch norm", "merged away")
 PLATEAU = "merged at a plateau"
@@ -160,18 +160,18 @@ def _claims(arms: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
         judged(f"Late, they leave them as far as without batch norm ever. {where}",
                f"ratio to plain, 95% interval {_span(stays)}", needs=[there],
                holds=[Check("upper end of the ratio", stays[1], "<", 1.1, "a tenth more is as far")],
-               fails=[Check("lower end of the ratio", stays[0], ">", 1.1, "surely more than a tenth more")]),
+               fails=[Check("lower end of the ratio", stays[0], ">", 1.1, "significantly more than a tenth more")]),
         judged(f"At the end it is more robust than either. {where}",
                f"accuracy under attack: {_shown(robust)}; minus plain {_span(gains[0])}, minus batch norm "
                f"{_span(gains[1])} ({SHARED})", needs=[unmasked],
                holds=[Check("lower end of the gain, least of the two", least[0], ">", 0.0, "0 is no gain")],
-               fails=[Check("upper end of the gain, least of the two", least[1], "<", 0.0, "it surely loses to one")]),
+               fails=[Check("upper end of the gain, least of the two", least[1], "<", 0.0, "it loses to one")]),
         judged(f"It costs clean accuracy by no more than .01, against either. {where}",
                f"accuracy on the {arms[own][0]['unseen']} digits that are not trained on: {_shown(clean)}; minus plain "
                f"{_span(costs[0])}, minus batch norm {_span(costs[1])} ({SHARED})",
                holds=[Check("lower end of the difference, least of the two", most[0], ">", -0.01, "the claim's own")],
                fails=[Check("upper end of the difference, least of the two", most[1], "<", -0.01,
-                            "it surely costs more than that against one")]),
+                            "it costs significantly more than that against one")]),
     )  # fmt: skip
 
 

@@ -10,14 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from splinescope.complexity import local_complexity
-from splinescope.research import FoldMonitor
-from splinescope.research.depth_profile import partial_rank_correlation
 from splinescope.train import LogSpaced
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.boundary import inside_classes, on_boundary
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval, ratio_interval
+from splinescope_research import FoldMonitor
+from splinescope_research.depth_profile import partial_rank_correlation
 
 ARMS: dict[str, dict[str, Any]] = {
     "squared": {},
@@ -247,7 +247,7 @@ def _claims(runs: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
                       f"intervals: {told}",
                       needs=[learnt(arm)],
                       holds=[Check(f"upper end, {arm}", drops[arm][1], "<", LEFT, "a tenth stands out")],
-                      fails=[Check(f"lower end, {arm}", drops[arm][0], ">", LEFT, "they surely stay")])  # fmt: skip
+                      fails=[Check(f"lower end, {arm}", drops[arm][0], ">", LEFT, "they stay")])  # fmt: skip
 
     squared = [there, learnt("squared")]
     return (
@@ -278,7 +278,7 @@ def _gather(over: str, text: str, runs: dict[str, list[dict[str, Any]]], where: 
         f"ratio goes by {told('lc at boundary', over, 'cross-entropy')}",
         needs=needs,
         holds=[Check("lower end of the ratio, end over peak", low, ">", 1 / LEFT, "a tenth stands out")],
-        fails=[Check("upper end of the ratio, end over peak", high, "<", 1 / LEFT, "surely not by a tenth")],
+        fails=[Check("upper end of the ratio, end over peak", high, "<", 1 / LEFT, "significantly less than a tenth")],
     )
 
 
@@ -300,7 +300,7 @@ def _predicted(runs: dict[str, list[dict[str, Any]]], where: str, needs: list[Ch
         needs=needs,
         holds=[Check("size that is sure, largest of the three", max(s for s, _ in sure), ">", 0.0, "0 tells nothing")],
         fails=[Check("size that is possible, largest of the three", max(m for _, m in sure), "<", 0.5,
-                     "surely less than a quarter of the variance of ranks"),
+                     "significantly less than a quarter of the variance of ranks"),
                Check("size that is sure, largest of the three", max(s for s, _ in sure), "<", 0.0,
                      "none is sure to tell")],
     )  # fmt: skip
@@ -339,7 +339,7 @@ def _layers(text: str, curves: list[dict[str, Any]], where: str, needs: list[Che
         f". Speed of folds at the peak over that in the first records: {np.exp(np.mean(np.log(slowed))):.2g}",
         needs=needs,
         holds=[Check("upper end of last over first", high, "<", 1.0, "1 is together")],
-        fails=[Check("lower end of last over first", low, ">", 1.0, "the first layer is surely before")],
+        fails=[Check("lower end of last over first", low, ">", 1.0, "the first layer is significantly earlier")],
     )
 
 

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from splinescope.research import LayerwiseDescent
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.normalization import seeded, two_moons
+from splinescope_research import LayerwiseDescent
 
 PRODUCTS = 20
 """Conjugate-gradient products per layer: fixed before the first run, not tuned."""
@@ -227,7 +227,7 @@ def _compared(
         f"ratio of losses {what}, geometric means of {seeds} seeds with 95% intervals: {'; '.join(words)}",
         holds=[Check("upper end of the ratio, largest over tasks", max(highs), "<", 1.0, "1 is no gain")],
         fails=[Check(f"lower end of the ratio, largest of {count} intervals that share 5%", max(lows), ">", 1.0,
-                     "it surely loses in a task")],
+                     "it loses significantly in a task")],
     )  # fmt: skip
 
 

@@ -9,8 +9,6 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
-from splinescope.research import with_placed_norms
-from splinescope.research.placed_norms import Criterion
 from splinescope.tiling import Slice, tessellate
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
@@ -27,6 +25,8 @@ from splinescope_evidence.shared.placed import (
     split_digits,
     train,
 )
+from splinescope_research import with_placed_norms
+from splinescope_research.placed_norms import Criterion
 
 SCHEMES: tuple[Criterion, ...] = ("median", "quantile", "gap", "weighted")
 KINDS: tuple[Criterion, ...] = ("mean", *SCHEMES)
@@ -131,7 +131,7 @@ def _any_better(text: str, gains: dict[str, np.ndarray], what: str) -> Claim:
         holds=[Check("lower end of the gain, largest over schemes", max(e[0] for e in ends.values()), ">", 0.0,
                      "0 is no gain; each interval has its share of 5%")],
         fails=[Check("upper end of the gain, largest over schemes", max(e[1] for e in ends.values()), "<", 0.0,
-                     "all of them surely lose")],
+                     "all of them lose significantly")],
     )  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def _once(live: dict[str, list[dict[str, float]]], still: dict[str, list[dict[st
         holds=[Check("upper end of the ratio, largest over criteria", max(e[1] for e in ends.values()), "<", 1.1,
                      "as fast but for a tenth")],
         fails=[Check("lower end of the ratio, largest over criteria", max(e[0] for e in ends.values()), ">", 1.1,
-                     "surely slower by one of them")],
+                     "significantly slower by one of them")],
     )  # fmt: skip
 
 
