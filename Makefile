@@ -54,7 +54,7 @@ JOBS ?= 2
 KNOWN ?= docs/evidence.json
 AGAIN ?= docs/evidence-again.json
 evidence: $(VENV)/.base  ## run at full size every experiment that has changed (KNOWN= runs all, in hours); rewrites docs/evidence.md and docs/findings
-	$(BIN)/splinescope reproduce --all --jobs $(JOBS) $(if $(KNOWN),--known $(KNOWN)) --beside $(AGAIN) --out out/evidence
+	$(BIN)/splinescope reproduce --all --jobs $(JOBS) $(if $(KNOWN),--known $(KNOWN)) --out out/evidence
 	cp out/evidence/records.json docs/evidence.json
 	$(BIN)/python -m splinescope_evidence.framework.pictures out/evidence docs
 	$(BIN)/python -m splinescope_evidence.framework.findings docs

@@ -70,7 +70,7 @@ def stored_hulls(model: nn.Module, x: Tensor, frame: Tensor) -> list[Tensor]:
     return [torch.cat(c) for c in counts]
 
 
-HEAD = ("network", "points", "bare passes", "frame", "ratio", "stored hulls", "frame is faster by", "distance")
+HEAD = ("network", "points", "bare passes", "frame", "ratio", "stored hulls", "frame is faster by")
 
 
 def measure(rounds: int) -> list[tuple[object, ...]]:
@@ -82,20 +82,17 @@ def measure(rounds: int) -> list[tuple[object, ...]]:
         frame = random_frame(DIRECTIONS, shape)
         widest = max([x[0].numel(), *(s.units for s in local_complexity(model, x[:1], radius=RADIUS).sites)])
         points_at_once = max(1, (4 << 20) // (4 * widest) // (2 * DIRECTIONS))
-        few = x[: max(1, count // 20)]
         times = race(
             {
                 "bare": lambda m=model, x=x, f=frame, n=points_at_once: bare_passes(m, x, f, n),
                 "frame": lambda m=model, x=x, f=frame: local_complexity(m, x, radius=RADIUS, directions=f),
                 "hulls": lambda m=model, x=x, f=frame: stored_hulls(m, x, f),
-                "distance": lambda m=model, x=few: local_complexity(m, x, radius=RADIUS, method="distance"),
             },
             rounds,
         )
-        distance = times["distance"] / len(few) * count
         bare, ours, hulls = times["bare"], times["frame"], times["hulls"]
         rows.append((name, count, f"{bare:.2f} s", f"{ours:.2f} s", f"{ours / bare:.2f}", f"{hulls:.2f} s",
-                     f"{hulls / ours:.1f}x", f"{distance:.1f} s"))  # fmt: skip
+                     f"{hulls / ours:.1f}x"))  # fmt: skip
     return rows
 
 

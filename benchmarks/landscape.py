@@ -74,24 +74,8 @@ def surfaces() -> list[tuple[str, str, str]]:
     moves = ss.landscape.random_directions(model, 2, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         unit = seconds(lambda: [model(x[i : i + 256]) for i in range(0, len(x), 256)])
-    rows = []
-    for mode in ("fixed", "reestimate"):
-        took = seconds(
-            lambda mode=mode: ss.loss_surface(model, x, y, moves, resolution=5, loss="squared", batch_norm=mode), 1
-        )
-        rows.append((f"grid point of a surface, statistics {mode}", f"{took / 25 / unit:.1f}", "forward pass"))
-    model, x, y = model.double(), x.double(), y.double()
-    with torch.no_grad():
-        unit = seconds(lambda: [model(x[i : i + 256]) for i in range(0, len(x), 256)])
-    start = time.process_time()
-    found = ss.landscape.certified_surface(model, x, y, moves, span=0.1, cells=6)
-    took = time.process_time() - start
-    what = (
-        f"cell of a certified surface (float64), {2 * found.half:.2g} wide: error at most "
-        f"{found.errors.max() / found.losses.min():.2g} of the least loss"
-    )
-    rows.append((what, f"{took / found.losses.size / unit:.0f}", "forward pass"))
-    return rows
+    took = seconds(lambda: ss.loss_surface(model, x, y, moves, resolution=5, loss="squared"), 1)
+    return [("grid point of a surface", f"{took / 25 / unit:.1f}", "forward pass")]
 
 
 def sections() -> list[tuple[object, ...]]:

@@ -68,14 +68,14 @@ def seen_before() -> Row:
 def live(half: float) -> Row:
     """Weights changed, then tiled again."""
     model = mlp(2, 64, 64, 2)
-    retiler = ss.tiling.Retiler(model, ss.Slice.axes([0.0, 0.0], (0, 1), -half, half))
-    retiler.tile()
+    view = ss.Slice.axes([0.0, 0.0], (0, 1), -half, half)
+    ss.tessellate(model, view, threads=1)
     best, count = np.inf, 0
     for _ in range(10):
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(1.001)
-        tiling, cpu = _best(retiler.tile, 1)
+        tiling, cpu = _best(lambda: ss.tessellate(model, view, threads=1), 1)
         best, count = min(best, cpu), tiling.count
     return _row(count, best, "30 a second at 1,000 tiles, 10 at 10,000", note=f"{1 / best:.0f} a second")
 
@@ -245,8 +245,8 @@ ROWS: dict[str, Callable[[], Row]] = {
     "MLP 784-200x4-10, triangle": lambda: case("MLP 784-200x4-10, triangle", "4 µs a tile", 10),
     "MLP 2-20x3-1": lambda: case("MLP 2-20x3-1", "2 ms", 20),
     "MLP 2-20x3-1, a module seen before": seen_before,
-    "Retiler, 2-64-64-2, a small window": lambda: live(0.5),
-    "Retiler, 2-64-64-2, a large window": lambda: live(12.0),
+    "weights changed, 2-64-64-2, a small window": lambda: live(0.5),
+    "weights changed, 2-64-64-2, a large window": lambda: live(12.0),
     "a million units at one site": wide,
     "first tiling of a process, 2-20x3-1": first_tiling,
     "check, conv generator": lambda: checked(_generator, "5 s for 9,000 tiles"),

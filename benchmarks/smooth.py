@@ -19,6 +19,7 @@ from tests.smooth.networks import ACTIVATIONS, deviation_at, random_network
 from torch import Tensor, nn
 
 import splinescope as ss
+import splinescope_research
 from benchmarks import smooth_memory
 from benchmarks.tables import write_table
 from benchmarks.timing import race
@@ -143,8 +144,9 @@ def looseness(nets: list[nn.Module], view: ss.Slice, tolerance: float) -> tuple[
 def steered() -> Rows:
     """A public ResNet-20 at some betas, on 100 test images."""
     x, y = real.cifar_images()
-    found = ss.smooth.steer(real.resnet20(), x, y, epsilon=2 / 255 / 0.226, betas=(0.8, 0.9, 0.95, 1.0), steps=7,
-                            restarts=1, queries=10, places=16)  # fmt: skip
+    betas = (0.8, 0.9, 0.95, 1.0)
+    effort = {"steps": 7, "restarts": 1, "queries": 10, "places": 16}
+    found = splinescope_research.steer(real.resnet20(), x, y, epsilon=2 / 255 / 0.226, betas=betas, **effort)
     rows = zip(found.betas, found.accuracy, found.robust, found.curvature, found.curvature_error, strict=True)
     return [(f"{b:g}", f"{a:.2f}", f"{r:.2f}", f"{c:.4f} ± {e:.4f}") for b, a, r, c, e in rows]
 

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+import splinescope_research
 from benchmarks.timing import peak_memory
 
 WIDTH, LAYERS, ROWS, TOKENS = 768, 2, 4, 256  # of the transformers: GPT-2's width
@@ -84,14 +85,14 @@ def steering(small: bool) -> None:
 
     x, y = real.cifar_images()
     count = 4 if small else 100
-    ss.smooth.steer(real.resnet20(), x[:count], y[:count], epsilon=0.03, betas=(0.9, 1.0), steps=7, restarts=1,
-                    queries=10, places=2 if small else 16)  # fmt: skip
+    effort = {"steps": 7, "restarts": 1, "queries": 10, "places": 2 if small else 16}
+    splinescope_research.steer(real.resnet20(), x[:count], y[:count], epsilon=0.03, betas=(0.9, 1.0), **effort)
 
 
 def entropy(small: bool) -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 2))
-    ss.smooth.entropy_map(net, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2), cells=8 if small else 160)
+    splinescope_research.entropy_map(net, ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2), cells=8 if small else 160)
 
 
 CASES: dict[str, tuple[str, Callable[[bool], None]]] = {

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from _answer_parts import COLORS, Row, band, effects, legend, panels, titled
-from matplotlib.axes import Axes
+from _answer_parts import COLORS, Row, effects, legend, panels, titled
 from matplotlib.figure import Figure
 
-from splinescope_evidence.essay.depth_curvature import KINDS, PAIRS, QUANTITIES, correlations
 from splinescope_evidence.essay.fidelity_tells import MEASURES, _correlations
 from splinescope_evidence.essay.initialization_deep import FAMILIES, TRAINS
 from splinescope_evidence.shared.intervals import interval, ratio_interval
@@ -69,7 +67,7 @@ def batch_size(numbers: Numbers) -> Figure:
     ]
     effects(gains, rows, 0.0)
     gains.set(xlabel="test accuracy, against 128", xlim=(-0.03, 0.03))
-    titled(gains, "Neither noise surely helps or harms here")
+    titled(gains, "Neither noise helps or harms significantly")
     return figure
 
 
@@ -93,7 +91,7 @@ def fidelity_tells(numbers: Numbers) -> Figure:
     effects(tells, rows, 0.0)
     tells.set(xlim=(-1, 1), xlabel="partial rank correlation with accuracy")
     tells.set_xticks([-1, -0.5, 0, 0.5, 1])
-    titled(tells, "Beyond it roughness tells nothing surely")
+    titled(tells, "Beyond it roughness predicts nothing significantly")
     places = np.array(numbers["worth"])  # exponents are fitted there
     for measure, color in zip(MEASURES, (COLORS[0], COLORS[2], COLORS[1]), strict=True):
         share = np.maximum(np.mean([n[measure] for n in nets], 0), 1e-6)
@@ -136,46 +134,3 @@ def initialization(numbers: Numbers) -> Figure:
     axes[0].text(0.21, gap, "placed is faster", fontsize=7.5, color="0.35", ha="left", va="center")
     axes[2].text(5.8, gap, "placed is slower", fontsize=7.5, color="0.35", ha="right", va="center")
     return figure
-
-
-def depth(numbers: Numbers) -> Figure:
-    """Folds, conditioning and curvature against depth, and whether one tells another beyond it."""
-    figure, axes = panels(3, 2, height=3.0)
-    names = ("share of units with folds at the data", "effective rank of the maps",
-             r"$\log_{10}$ of the loss's largest eigenvalue")  # fmt: skip
-    for ax, quantity, name in zip(axes[:3], QUANTITIES, names, strict=False):
-        _through_depth(ax, numbers, quantity, name)
-    legend(axes[2], loc="upper left")
-    for ax, pair in zip(axes[3:], PAIRS, strict=False):
-        _beyond_depth(ax, numbers, pair, labels=ax is axes[3])
-    return figure
-
-
-_KIND_COLORS = dict(zip(KINDS, (COLORS[5], COLORS[2], COLORS[4], COLORS[1]), strict=True))
-
-
-def _through_depth(ax: Axes, numbers: Numbers, quantity: str, name: str) -> None:
-    for kind in KINDS:
-        values = np.array(numbers["networks"][kind]["trained"])[:, :, QUANTITIES.index(quantity)]
-        band(ax, numbers["depths"], values, _KIND_COLORS[kind], kind)
-    ax.set(xscale="log", xlabel="layers", ylabel=name)
-    ax.set_xticks([5, 10, 20, 50, 100], ["5", "10", "20", "50", "100"])
-    ax.minorticks_off()
-    titled(ax, f"{quantity.capitalize()} through depth")
-
-
-def _beyond_depth(ax: Axes, numbers: Numbers, pair: tuple[str, str], *, labels: bool) -> None:
-    """Partial rank correlations of a pair, over networks and over layers, by kind."""
-    rows: list[Row | None] = []
-    for over in ("networks", "layers"):
-        for kind in KINDS:
-            values = correlations(numbers, over, kind, "trained", pair)
-            ends = interval(values, 1 - 0.05 / len(KINDS))
-            rows.append((kind, float(np.mean(values)), ends, _KIND_COLORS[kind]))
-        rows.append(None)
-    effects(ax, rows[:-1], 0.0, labels=labels)
-    ax.set(xlim=(-1, 1), xlabel="partial rank correlation", ylim=(len(rows) - 1.4, -1.5))
-    ax.set_xticks([-1, -0.5, 0, 0.5, 1])
-    ax.text(-0.97, -1.0, "networks, beyond their depth", fontsize=7.5, color="0.35", va="center")
-    ax.text(-0.97, len(KINDS), "layers of the deepest, beyond their place", fontsize=7.5, color="0.35", va="center")
-    titled(ax, f"{pair[0].capitalize()} and {pair[1]}")

@@ -40,7 +40,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "splinescope"
 html_static_path = ["static"]
-html_css_files = ["tables.css", "findings.css", "pictures.css", "maths.css"]
+html_css_files = ["code.css", "tables.css", "findings.css", "pictures.css", "maths.css"]
 
 default_role = "code"
 autodoc_member_order = "bysource"
@@ -50,6 +50,7 @@ napoleon_google_docstring = True
 suppress_warnings = [
     "config.cache",  # sphinx-gallery's settings hold functions
     "ref.python",  # fields of several results share a name, such as `site`
+    "codeautolink.match_name",  # a name that the gallery has linked already
     "codeautolink.match_block",  # an example with a directive of doctest in it keeps its plain text
 ]
 
@@ -60,7 +61,7 @@ if _NETWORKS.is_dir():
     os.environ["SPLINESCOPE_TEST_DATA"] = str(_NETWORKS)
     _LEFT_OUT = r"^__init__\.py"
 else:  # scripts named plot_real_* show networks that other people trained
-    _LEFT_OUT = r"^(__init__\.py|plot_real_)"
+    _LEFT_OUT = r"^(?:__init__\.py|plot_real_)"
 sphinx_gallery_conf = {
     "ignore_pattern": _LEFT_OUT,
     "examples_dirs": [str(_EXAMPLES / topic) for topic in _TOPICS],

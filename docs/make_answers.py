@@ -32,7 +32,6 @@ FIGURES = {
     "batch_size": ("essay-fidelity", answers_essay.batch_size),
     "batch_size-tells": ("essay-fidelity-tells", answers_essay.fidelity_tells),
     "initialization": ("essay-initialization-deep", answers_essay.initialization),
-    "depth": ("essay-depth-curvature", answers_essay.depth),
 }
 """Page in docs/open_questions (and which figure of it) -> the experiment and what draws its answer."""
 

@@ -104,8 +104,8 @@ def star() -> None:
     from matplotlib.colors import LogNorm
 
     import splinescope as ss
-    from splinescope.normalization.compare import normalized_mlp, sign_changes
     from splinescope_evidence.shared.normalization import star as points_of_star
+    from splinescope_research.normalizations import normalized_mlp, sign_changes
 
     x, layers = points_of_star(50), (3, 7, 11)
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)

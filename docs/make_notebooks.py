@@ -32,18 +32,26 @@ if importlib.util.find_spec("splinescope") is None:  # as on Colab
     source = "https://github.com/splinescope/splinescope"
     get_ipython().run_line_magic("pip", f"install -q 'splinescope[plot,data] @ git+{source}'")"""
 """The first code of every notebook: it runs wherever it is opened."""
+SECOND = """import importlib.util
+
+if importlib.util.find_spec("splinescope_evidence") is None:  # as on Colab
+    source = "https://github.com/splinescope/splinescope"
+    both = f"'splinescope @ git+{source}' 'splinescope-evidence @ git+{source}#subdirectory=evidence'"
+    get_ipython().run_line_magic("pip", f"install -q {both}")"""
+"""The same where the second distribution is used, which asks for the extras itself."""
 
 
 def cells(name: str) -> list[tuple[str, str]]:
     """("markdown" or "code", text) of a notebook's cells."""
     text = (ROOT / SOURCES[name]).read_text(encoding="utf-8")
     first, *rest = _of_page(text) if SOURCES[name].endswith(".md") else _of_script(text)
-    return [first, ("code", INSTALL), *rest]
+    second = any(re.search(r"^(from|import) splinescope_", text, flags=re.MULTILINE) for _, text in rest)
+    return [first, ("code", SECOND if second else INSTALL), *rest]
 
 
 def _of_page(text: str) -> list[tuple[str, str]]:
     text = re.sub(r"^```text\n.*?^```\n+", "", text, flags=re.DOTALL | re.MULTILINE)  # the notebook has its own output
-    text = re.sub(r"^!\[.*\]\(images/.*\)\n+", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^!\[.*\]\(images/.*\)\n+(\*[^*]+\*\n+)?", "", text, flags=re.MULTILINE)  # pictures and captions
     text = re.sub(r"\]\((?!https?:)([\w./#-]+)\)", r"](../docs/\1)", text)
     found = []
     for i, part in enumerate(re.split(r"^```python\n(.*?)^```\n", text, flags=re.DOTALL | re.MULTILINE)):

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,8 @@ def main() -> int:
     unknown = set(given.names) - set(names())
     if unknown:
         parser.error(f"no network {', '.join(sorted(unknown))}; there are {', '.join(names())}.")
+    if given.tool == "relucent" and find_spec("relucent") is None:
+        parser.error("relucent is not installed: pip install relucent.")
     wrong = 0
     for name in given.names or names():
         start = time.process_time()

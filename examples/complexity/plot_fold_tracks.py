@@ -6,6 +6,8 @@ A small classifier of two moons trains; `FoldMonitor` follows the fold of every 
 data point, how fast it moves, how hard the loss of a row pulls at it and how long the gradient by the unit's own
 parameters is. The last three fall by orders of magnitude once the points are learnt: whatever moves folds late has to
 do it slowly.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -14,6 +16,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope_research import FoldMonitor
 
 torch.manual_seed(0)
 x, y = ss.data.two_moons(200, noise=0.1)
@@ -21,7 +24,7 @@ x = torch.as_tensor(x).float()
 y = torch.as_tensor(y).long()
 net = nn.Sequential(nn.Linear(2, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 2))
 optimizer = torch.optim.Adam(net.parameters(), 5e-3)
-monitor = ss.research.FoldMonitor(net, x, y, loss=nn.functional.cross_entropy, budget=None)
+monitor = FoldMonitor(net, x, y, loss=nn.functional.cross_entropy, budget=None)
 for step in range(2001):
     monitor.step(step)
     optimizer.zero_grad()

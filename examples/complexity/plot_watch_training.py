@@ -25,7 +25,7 @@ torch.manual_seed(1)
 model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
 
 # %%
-# The loop, with the monitor told where training is. It writes a CSV, JSON lines and snapshots of the parameters.
+# The loop, with the monitor told where training is. It writes JSON lines and snapshots of the parameters.
 
 folder = tempfile.TemporaryDirectory()
 monitor = ss.ComplexityMonitor(

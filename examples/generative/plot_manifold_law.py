@@ -4,6 +4,8 @@ How do data lie on a generator's manifold?
 
 The same surface, three sets of data on it: as the model draws them, uniform on the surface, and crowded where the model
 is dense. `manifold_law` finds which is which from the data alone.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +14,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.generative import Box
-from splinescope.research import manifold_law, project
+from splinescope_research import manifold_law, project
 
 
 class Surface(nn.Module):

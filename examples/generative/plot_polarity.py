@@ -4,6 +4,8 @@ Polarity of a planar GAN
 
 A Wasserstein GAN learns three Gaussians. Its samples can then be moved between the modes and the places the data
 avoids, without training anything again: latents are weighted by a power of the volume factor of the generator.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 # %%
@@ -13,8 +15,8 @@ import matplotlib.pyplot as plt
 import torch
 
 from splinescope.generative import Box, PolaritySampler
-from splinescope.generative.training import three_gaussians, train_planar_wgan
-from splinescope.plot.generative import plot_cloud
+from splinescope_research.pictures import plot_cloud
+from splinescope_research.small_generators import three_gaussians, train_planar_wgan
 
 generator = train_planar_wgan(three_gaussians, steps=300, seed=0)
 data = three_gaussians(1000, torch.Generator().manual_seed(1))

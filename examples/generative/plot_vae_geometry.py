@@ -4,6 +4,8 @@ Local geometry of a VAE, and its samples
 
 Three numbers describe a generator about a latent: scaling (log volume), effective rank, and complexity (folds nearby).
 Here they are drawn over a latent plane of a small convolutional VAE trained on the digits of scikit-learn.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 # %%
@@ -15,8 +17,8 @@ from sklearn.datasets import load_digits
 
 import splinescope as ss
 from splinescope.generative import Ball, MagnetSampler, geometry_map
-from splinescope.generative.training import train_vae
 from splinescope.plot.generative import plot_geometry_map, plot_images
+from splinescope_research.small_generators import train_vae
 
 images = torch.tensor(load_digits().images / 16.0, dtype=torch.float32)[:, None]
 decoder = train_vae(images, latent=6, epochs=60, beta=0.5, seed=0).decoder

@@ -5,6 +5,8 @@ Which layers of a deep network are curved?
 Thirty layers on the digits, with and without skip connections. `depth_profile` gives, layer by layer, the curvature of
 the loss, the effective rank of the map to the outputs and the share of units whose folds pass near the data, all from
 one forward and ten backward passes.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -12,8 +14,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.research import depth_profile
-from splinescope.research.depth_profile import partial_rank_correlation
+from splinescope_research import depth_profile
+from splinescope_research.depth_profile import partial_rank_correlation
 
 
 class Deep(nn.Module):

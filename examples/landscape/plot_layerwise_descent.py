@@ -6,6 +6,8 @@ With the other layers held, the squared error is a quadratic of one layer's para
 layer, `LayerwiseDescent` goes to the minimum of that quadratic, or rather to the exact minimum over all pieces on the
 line that leads there. Below, the first line it searches in the first layer: the piece where it starts knows little of
 what comes.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +16,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.landscape import break_distance
-from splinescope.research import LayerwiseDescent
+from splinescope_research import LayerwiseDescent
+from splinescope_research.break_distance import break_distance
 
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(1, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1)).double().eval()

@@ -4,13 +4,15 @@ What a skip connection does to a layer
 
 Condition numbers of random layers: without a skip a ReLU layer is singular, with one it is bounded as long as the
 branch is small.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
 import torch
 
-from splinescope.landscape.conditioning import random_conditioning
 from splinescope.plot.landscape import plot_conditioning
+from splinescope_research.conditioning import random_conditioning
 
 generator = torch.Generator().manual_seed(0)
 layers = {

@@ -5,6 +5,8 @@ Long neurons are slow
 With batch norm the length of a neuron does not change what it computes, only how fast it moves: a neuron
 three times longer moves three times and turns nine times more slowly. Half of the neurons start with length
 1, half with 3.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import numpy as np
@@ -12,8 +14,9 @@ import torch
 from matplotlib import pyplot as plt
 
 from splinescope.meanfield import GaussianInputs, TwoLayerBN, descend
-from splinescope.meanfield.effects import first_step
-from splinescope.plot.meanfield import plot_first_step, plot_neurons
+from splinescope.plot.meanfield import plot_neurons
+from splinescope_research.drawings import plot_first_step
+from splinescope_research.meanfield_effects import first_step
 
 generator = torch.Generator().manual_seed(0)
 sigma = torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))

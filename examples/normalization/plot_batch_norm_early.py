@@ -4,6 +4,8 @@ Batch norm early, none late
 
 A network is trained with batch norm, which is merged into the layers at step 300 while training goes on. Just then the
 function does not change; after it, nothing pulls the folds to the batch any more.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -12,8 +14,7 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import merge_batchnorm_
-from splinescope.research import MergeAway
+from splinescope_research import MergeAway, merge_batchnorm_
 
 points, classes = make_moons(200, noise=0.15, random_state=0)
 x, y = torch.from_numpy(points).float(), torch.from_numpy(classes)

@@ -5,6 +5,8 @@ How rough a picture of the data does a batch give?
 With the statistics of a minibatch, batch norm lays its folds a little off. In this random network the share of signs
 that change falls as 1/sqrt(B) (in a trained one not in the last layer); in deeper layers more of them change, since the
 layers before have changed too.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from splinescope.research import statistics_fidelity
+from splinescope_research import statistics_fidelity
 
 torch.manual_seed(0)
 layers = []

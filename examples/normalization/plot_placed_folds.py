@@ -4,6 +4,8 @@ Folds placed by another wish
 
 Batch norm lays every fold through the mean of its unit's inputs: least squared distance to the data. The same layer can
 be asked for something else. Below, one random network on two moons; only the offsets of its first layer's folds differ.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -13,8 +15,8 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.normalization import with_statistics
-from splinescope.research import placing, with_placed_norms
-from splinescope.research.placed_norms import boundary_weights
+from splinescope_research import placing, with_placed_norms
+from splinescope_research.placed_norms import boundary_weights
 
 points, classes = make_moons(120, noise=0.1, random_state=0)
 x, y = torch.from_numpy(points), torch.from_numpy(classes)

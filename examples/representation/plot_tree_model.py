@@ -5,13 +5,15 @@ The tree model, ten thousand layers deep
 In the tree model a row becomes two, its part above the mean and its part below. The literal model doubles with every
 layer; but each row is an interval of the data's range, and most intervals follow a two-term recursion, so that the
 exact Gram matrix at any depth costs little.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from splinescope.plot.representation import plot_tree
 from splinescope.representation import tree_representation
+from splinescope_research.pictures import plot_tree
 
 x = np.sort(np.random.default_rng(2).standard_normal(8))
 figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")

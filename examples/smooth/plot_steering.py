@@ -4,6 +4,8 @@ A classifier steered by one number
 
 Every ReLU of a trained network is softened by beta; no weight is touched. The decision boundary rounds off, and how
 accurate, robust and curved it is can be read against beta.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import numpy as np
@@ -12,6 +14,7 @@ from matplotlib import pyplot
 from torch import nn
 
 import splinescope as ss
+import splinescope_research
 
 torch.manual_seed(0)
 x, y = ss.data.two_moons(120, noise=0.2, generator=torch.Generator().manual_seed(0))
@@ -44,7 +47,9 @@ ax.legend(frameon=False)
 # turn of the boundary's normal along it.
 
 fresh, labels = ss.data.two_moons(400, noise=0.2, generator=torch.Generator().manual_seed(1))
-found = ss.smooth.steer(net, fresh, labels, epsilon=0.15, betas=(0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0), places=128)
+found = splinescope_research.steer(
+    net, fresh, labels, epsilon=0.15, betas=(0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0), places=128
+)
 print(found.summary())
 ax = found.plot()
 
@@ -53,4 +58,4 @@ ax = found.plot()
 
 figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
 for ax, beta in zip(axes, (0.5, 0.9, 0.98), strict=True):
-    ss.smooth.entropy_map(net, view, beta=beta, cells=120).plot(ax=ax)
+    splinescope_research.entropy_map(net, view, beta=beta, cells=120).plot(ax=ax)

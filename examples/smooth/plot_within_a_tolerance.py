@@ -4,6 +4,8 @@ A GELU network, tiled within a tolerance
 
 A smooth network has no exact tiles. Interpolants with equal errors in place of its activations make one that has, and
 that is provably near.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import torch
@@ -11,6 +13,7 @@ from matplotlib import pyplot
 from torch import nn
 
 import splinescope as ss
+import splinescope_research
 
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(2, 10), nn.GELU(), nn.Linear(10, 10), nn.GELU(), nn.Linear(10, 1)).double()
@@ -34,4 +37,4 @@ for ax, tolerance in zip(axes, (0.3, 0.1, 0.03), strict=True):
 hard = ss.smooth.harden(net)
 figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
 for ax, beta in zip(axes, (0.5, 0.9, 0.98), strict=True):
-    ss.smooth.entropy_map(hard, view, beta=beta, cells=80).plot(ax=ax)
+    splinescope_research.entropy_map(hard, view, beta=beta, cells=80).plot(ax=ax)

@@ -26,7 +26,7 @@ for _ in range(300):
 tile = ss.tile_at(net, x[3])
 print(tile.summary())
 
-figure, (walls, answer) = plt.subplots(2, 1, figsize=(9, 5), layout="constrained")
+figure, (walls, answer) = plt.subplots(2, 1, figsize=(7.2, 4.4), layout="constrained")
 tile.plot(count=5, ax=walls)
 walls.set_title(
     f"{len(tile.facets)} of {len(tile.normals)} folds are walls of this digit's tile\n\n\n\n", fontsize="medium"

@@ -32,7 +32,7 @@ print(ss.compare_tilings(before, after))
 # %%
 # One colour range for both, so that they can be compared.
 low, high = before.slope_norms().min(), after.slope_norms().max()
-figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(8.8, 4), layout="constrained")
 for ax, tiling, when in zip(axes, (before, after), ("at initialisation", "after training"), strict=True):
     tiling.plot(color="slope", ax=ax, limits=(low, high), boundary=True, colorbar=False)
     ax.set_title(f"{when}: {tiling.count:,} tiles")

@@ -4,6 +4,8 @@ Do layers subdivide tiles alike?
 
 The tiles of the first layers are cut by the folds of the next one. Were tilings self-similar, a small tile would be cut
 by as many folds as a large one (exponent 0). In a random network larger tiles are cut more.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -12,8 +14,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.research import subdivision
-from splinescope.research.subdivision import cuts_within
+from splinescope_research import subdivision
+from splinescope_research.subdivision import cuts_within
 
 torch.manual_seed(0)
 layers = []
