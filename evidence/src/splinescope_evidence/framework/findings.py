@@ -70,6 +70,9 @@ inconclusive.
 
 ## How to read a card
 
+The claim is in bold; what we measured follows. *(question)* marks an answer to an open question, *(ours)* a claim of our
+own.
+
 Thresholds in the code decide every verdict. *Holds with correction* means that the claim is false as printed and true
 as the card gives it. *Inconclusive* means that the interval leaves both outcomes open; the card then says how large a
 sample would decide, if the effect is as measured. Criteria unfold at a click. A dagger (†) marks a criterion that was
@@ -253,7 +256,7 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
         if claim["verdict"] == Verdict.INCONCLUSIVE and not claim["opposed"]:
             note = f" {reckoning(record, claim['undecided'])}"
         found = filled(line.found, claim)
-        text.append(f"- {badge(claim['verdict'])}{mark} {whose}{line.says} {found}{note}".rstrip())
+        text.append(f"- {badge(claim['verdict'])}{mark} {whose}**{line.says}** {found}{note}".rstrip())
     used = f" Your network: `{card.call}`." if card.call else ""
     text += ["", f"`splinescope reproduce {card.id}`, {_time(record)}.{used}{_repeat(record, twice)}", ""]
     file = f":file: criteria/{card.id}.csv"
