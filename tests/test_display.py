@@ -15,14 +15,13 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.meanfield.manifold import Manifold
-from splinescope.meanfield.measure import ParticleMeasure
 from splinescope.support.display import CERTAINTIES, Result, Shown, brief, in_words, table
 
 # what is no answer, by the reason why it need not say how sure it is
 NO_ANSWERS = {
     "made by the user and given": (
         *("Slice", "LogSpaced", "Every", "At", "Data", "GaussianInputs"),
-        *("Manifold", "ParticleMeasure", "TwoLayer", "TwoLayerBN"),
+        *("Manifold", "TwoLayer", "TwoLayerBN"),
         *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian"),
         *("Property", "Clause"),
     ),
@@ -135,8 +134,6 @@ def results() -> dict[str, Result]:
         "report": ss.normalization_report(net, x),
         "geometry": ss.representation_geometry(net, x),
         "layer": ss.representation_geometry(net, x)[0],
-        "signs": ss.representation.sign_classes(x[:4]),
-        "tree": ss.representation.tree_representation(np.arange(5.0), 3),
         "certificate": meanfield.certificate(start, data, starts=8, refine=1),
         "trajectory": meanfield.flow(start, data, times=[0.0, 0.1]),
         "map": ss.local_map(net, x[:1]),
@@ -195,7 +192,7 @@ def tools(tmp_path) -> dict[str, object]:
         "monitor": monitor, "fresh monitor": ss.landscape.CurvatureMonitor(net, x, x),
         "sampler": ss.PolaritySampler(net, generative.Box(2), pool=32),
         "magnet": ss.MagnetSampler(net, generative.Box(2)),
-        "matrix": ss.curvature(net, x, x), "measure": ParticleMeasure.of(start), "particles": start,
+        "matrix": ss.curvature(net, x, x), "particles": start,
         "data": meanfield.Data.of(x, x[:, 0], center="center"), "population": ss.meanfield.GaussianInputs(covariance),
         "manifold": Manifold(covariance), "box": generative.Box(2), "sphere": generative.Sphere(2),
     }  # fmt: skip

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-NAMES = {"scikit-learn": "sklearn", "POT": "ot"}  # packages that are imported under another name
+NAMES = {"scikit-learn": "sklearn"}  # packages that are imported under another name
 
 WITHOUT_EXTRAS = """
 import sys

@@ -5,14 +5,17 @@ Infinitely many neurons
 In two dimensions the mean-field equation can be solved for the density of neurons itself, on a grid of angles
 and amplitudes. A network of finite width follows it; the optimality certificate says how far both are from
 the best.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import numpy as np
 import torch
 from matplotlib import pyplot as plt
 
-from splinescope.meanfield import GaussianInputs, TwoLayerBN, certificate, density_flow, flow
-from splinescope.plot.meanfield import plot_density
+from splinescope.meanfield import GaussianInputs, TwoLayerBN, certificate, flow
+from splinescope_research import density_flow
+from splinescope_research.drawings import plot_density
 
 sigma = torch.diag(torch.tensor([2.0, 1.0], dtype=torch.float64))
 data = GaussianInputs(sigma).quadrature(lambda x: torch.tanh(x[:, 0] + 0.5 * x[:, 1]), order=12)

@@ -4,6 +4,8 @@ What each component does to angles
 
 The mean angle between the points of a batch of digits through 30 random layers, for four choices of components, and
 the limits that the expected Gram matrix predicts without sampling a single weight.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +14,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from splinescope.representation import random_network, representation_geometry
-from splinescope.representation.gram import follow_expected_gram
+from splinescope_research.expected_gram import follow_expected_gram
 
 batch = torch.from_numpy(load_digits().data[:32] / 16.0)
 choices = {

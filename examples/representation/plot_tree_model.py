@@ -12,7 +12,7 @@ It needs the second distribution: `pip install splinescope-evidence`.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from splinescope.representation import tree_representation
+from splinescope_research import tree_representation
 from splinescope_research.pictures import plot_tree
 
 x = np.sort(np.random.default_rng(2).standard_normal(8))

@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 
 from splinescope import InputError  # noqa: E402
-from splinescope.meanfield import Data, TwoLayerBN, density_flow, descend, flow  # noqa: E402
+from splinescope.meanfield import Data, TwoLayerBN, descend, flow  # noqa: E402
 from splinescope.meanfield.flow import Trajectory  # noqa: E402
 from splinescope.plot import meanfield as plot  # noqa: E402
 
@@ -46,9 +46,6 @@ def test_every_drawing_labels_its_axes(net: TwoLayerBN, data: Data, path: Trajec
     axes = [
         plot.plot_neurons(path),
         plot.plot_neurons(descend(net, data, rate=0.1, iterations=2), index=1),
-        plot.plot_density(
-            density_flow(data, lambda phi, a: np.exp(-(a**2)) + 0 * phi, times=[0, 0.1], angles=8, amplitudes=8)
-        ),
     ]
     for ax in axes:
         assert ax.get_xlabel()

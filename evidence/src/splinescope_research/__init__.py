@@ -6,7 +6,9 @@ what measures in `splinescope`; experiments and gallery scripts import it.
 
 from .boundary_curvature import boundary_curvature
 from .convergence import convergence_study
+from .density_flow import density_flow
 from .depth_profile import depth_profile
+from .expected_gram import expected_gram
 from .fold_monitor import FoldMonitor
 from .full_rank import full_rank_width
 from .invariant import invariant_representation, odd_point_step
@@ -16,12 +18,15 @@ from .merge_away import MergeAway
 from .merge_in_place import merge_batchnorm_
 from .normalizations import compare_normalizations
 from .one_unit_per_point import one_unit_per_point_
+from .particle_measure import wasserstein2
 from .placed_norms import placing, with_placed_norms
 from .posterior import entropy_map, region_posterior
 from .quality import frechet_distance
+from .sign_classes import sign_classes
 from .statistics_fidelity import statistics_fidelity
 from .steering import steer
 from .subdivision import subdivision
+from .tree_model import tree_representation
 
 __all__ = [
     "FoldMonitor",
@@ -30,8 +35,10 @@ __all__ = [
     "boundary_curvature",
     "compare_normalizations",
     "convergence_study",
+    "density_flow",
     "depth_profile",
     "entropy_map",
+    "expected_gram",
     "frechet_distance",
     "full_rank_width",
     "invariant_representation",
@@ -42,8 +49,11 @@ __all__ = [
     "placing",
     "project",
     "region_posterior",
+    "sign_classes",
     "statistics_fidelity",
     "steer",
     "subdivision",
+    "tree_representation",
+    "wasserstein2",
     "with_placed_norms",
 ]

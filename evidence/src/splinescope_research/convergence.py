@@ -14,7 +14,6 @@ from torch import Tensor
 from splinescope.meanfield.data import Data
 from splinescope.meanfield.flow import flow
 from splinescope.meanfield.functions import LossLike
-from splinescope.meanfield.measure import ParticleMeasure, bounded_lipschitz, wasserstein2
 from splinescope.meanfield.networks import TwoLayerBN
 from splinescope.meanfield.velocity import outputs
 from splinescope.support.checks import check_choice, check_whole
@@ -23,6 +22,7 @@ from splinescope.support.errors import InputError
 from splinescope.support.progress import Progress, stepping
 
 from .drawings import plot_convergence
+from .particle_measure import ParticleMeasure, bounded_lipschitz, wasserstein2
 
 Start = Callable[[int, torch.Generator], TwoLayerBN]
 

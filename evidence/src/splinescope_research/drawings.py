@@ -1,4 +1,4 @@
-"""Drawings of what these tools find: soft tiles, steering, speeds of neurons, learning rates."""
+"""Drawings of what these tools find: soft tiles, steering, densities and speeds of neurons, learning rates."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from .convergence import ConvergenceStudy
+    from .density_flow import DensityPath
     from .meanfield_effects import FirstStep, LearningRateStudy, SpeedByDirection
     from .posterior import EntropyMap
     from .steering import Steering
@@ -115,4 +116,16 @@ def plot_convergence(study: ConvergenceStudy, *, ax: Axes | None = None) -> Axes
     ax.set_xticks(study.widths, [str(m) for m in study.widths])
     ax.minorticks_off()
     ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def plot_density(path: DensityPath, *, index: int = -1, ax: Axes | None = None) -> Axes:
+    """Density of neurons over angle and amplitude at one recorded time."""
+    ax = new_axes(ax)
+    half = (path.amplitudes[1] - path.amplitudes[0]) / 2
+    extent = (0.0, 360.0, float(path.amplitudes[0] - half), float(path.amplitudes[-1] + half))
+    image = ax.imshow(path.values[index].T, origin="lower", extent=extent, aspect="auto", cmap="viridis")
+    ax.figure.colorbar(image, ax=ax, label="density of neurons")
+    ax.set(xlabel="angle of the neuron, degrees", ylabel="amplitude a", xticks=[0, 90, 180, 270, 360])
+    ax.set_title(f"t = {path.times[index]:.3g}, loss {path.risks[index]:.3g}", fontsize="medium")
     return ax

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.representation.gamma import SignClasses
 from splinescope.support.checks import as_float64_array, check_whole, numpy_generator
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError
+
+from .sign_classes import SignClasses
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,8 +11,9 @@ import numpy as np
 from splinescope import InputError
 from splinescope.plot._axes import CLASS_COLORS, new_axes
 from splinescope.plot.style import ink
-from splinescope.representation.tree import tree_rows
 from splinescope.support.checks import as_float64_array, require
+
+from .tree_model import tree_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

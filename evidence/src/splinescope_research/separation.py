@@ -8,10 +8,11 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from splinescope.meanfield.measure import ParticleMeasure
 from splinescope.meanfield.networks import TwoLayer
 from splinescope.meanfield.optimality import search_directions
 from splinescope.support.checks import check_positive, check_whole
+
+from .particle_measure import ParticleMeasure
 
 
 def separates(net: TwoLayer, *, radius: float, probes: int = 1024, generator: torch.Generator | None = None) -> bool:

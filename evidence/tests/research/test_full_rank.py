@@ -10,9 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from splinescope.representation import sign_classes
 from splinescope.support.errors import InputError
-from splinescope_research import full_rank_width, invariant_representation, odd_point_step, one_unit_per_point_
+from splinescope_research import (
+    full_rank_width,
+    invariant_representation,
+    odd_point_step,
+    one_unit_per_point_,
+    sign_classes,
+)
 from splinescope_research.full_rank import expected_width_bound, new_direction_probability, width_tail_bounds
 from splinescope_research.invariant import sample_odd_point_step
 

@@ -1,4 +1,4 @@
-"""Drawings of the mean field part: neurons on the circle or ellipse, and densities."""
+"""Drawings of the mean field part: neurons on the circle or ellipse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..meanfield.density import DensityPath
 from ..meanfield.flow import Trajectory
 from ..support.errors import InputError
 from ._axes import new_axes
@@ -47,16 +46,4 @@ def plot_neurons(trajectory: Trajectory, *, index: int = -1, ax: Axes | None = N
     ax.set(aspect="equal", xlabel="$b_1$", ylabel="$b_2$")
     ax.locator_params(axis="x", nbins=3)
     ax.set_title(f"t = {trajectory.times[last]:.3g}, loss {trajectory.risks[last]:.3g}", fontsize="medium")
-    return ax
-
-
-def plot_density(path: DensityPath, *, index: int = -1, ax: Axes | None = None) -> Axes:
-    """Density of neurons over angle and amplitude at one recorded time."""
-    ax = new_axes(ax)
-    half = (path.amplitudes[1] - path.amplitudes[0]) / 2
-    extent = (0.0, 360.0, float(path.amplitudes[0] - half), float(path.amplitudes[-1] + half))
-    image = ax.imshow(path.values[index].T, origin="lower", extent=extent, aspect="auto", cmap="viridis")
-    ax.figure.colorbar(image, ax=ax, label="density of neurons")
-    ax.set(xlabel="angle of the neuron, degrees", ylabel="amplitude a", xticks=[0, 90, 180, 270, 360])
-    ax.set_title(f"t = {path.times[index]:.3g}, loss {path.risks[index]:.3g}", fontsize="medium")
     return ax

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from splinescope.representation import tree_representation
-from splinescope.representation.gram import expected_gram
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.words import span
+from splinescope_research import tree_representation
+from splinescope_research.expected_gram import expected_gram
 
 KINDS = {"recentring": ("rc", "nl"), "recentring and rescaling": ("rc", "rs", "nl")}
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from splinescope.representation import random_network, representation_geometry
-from splinescope.representation.gram import arc_cosine
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
+from splinescope_research.expected_gram import arc_cosine
 
 KINDS: dict[str, dict[str, Any]] = {
     "RC + RS": {"components": ("rc", "rs", "nl")},

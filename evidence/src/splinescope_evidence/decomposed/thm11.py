@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from splinescope.representation import tree_representation
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import log_ticks, subplots
 from splinescope_evidence.shared.words import span
+from splinescope_research import tree_representation
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from scipy import stats
 
-from splinescope.representation import sign_classes
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import circle
 from splinescope_evidence.shared.figures import subplots
+from splinescope_research import sign_classes
 from splinescope_research.full_rank import expected_width_bound, full_rank_width, width_tail_bounds
 
 

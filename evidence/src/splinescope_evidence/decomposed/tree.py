@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from splinescope.representation import tree_representation
-from splinescope.representation.tree import tree_gram, tree_rows
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
+from splinescope_research import tree_representation
+from splinescope_research.tree_model import tree_gram, tree_rows
 
 
 def _layer(rows: np.ndarray) -> np.ndarray:

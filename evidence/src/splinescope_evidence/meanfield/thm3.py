@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from scipy.integrate import simpson
 from torch import Tensor
 
-from splinescope.meanfield import GaussianInputs, TwoLayerBN, density_flow, flow
+from splinescope.meanfield import GaussianInputs, TwoLayerBN, flow
 from splinescope.meanfield.flow import Trajectory, vector_field
 from splinescope.meanfield.functions import as_loss
 from splinescope.meanfield.velocity import outputs
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT
+from splinescope_research import density_flow
 
 TESTS = {
     "a^2 (1 + b1^2)": lambda a, b: a**2 * (1 + b[:, 0] ** 2),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.meanfield.problems import problem
 
 from splinescope import InputError
-from splinescope.meanfield import Data, GaussianInputs, TwoLayerBN, density_flow, flow
-from splinescope.meanfield.density import DensityPath
+from splinescope.meanfield import Data, GaussianInputs, TwoLayerBN, flow
 from splinescope.meanfield.flow import Trajectory
 from splinescope.meanfield.velocity import outputs
-
-from .problems import problem
+from splinescope_research import density_flow
+from splinescope_research.density_flow import DensityPath
 
 
 def smooth(phi: np.ndarray, a: np.ndarray) -> np.ndarray:
@@ -87,3 +87,12 @@ def test_bad_densities_are_refused(data: Data) -> None:
         density_flow(data, smooth, times=[0, 1], angles=4)
     with pytest.raises(InputError, match=r"broadcasts to \(16, 8\)"):
         density_flow(data, lambda phi, a: np.ones(3), times=[0, 1], angles=16, amplitudes=8)
+    with pytest.raises(InputError, match="labels -1 and"):
+        density_flow(Data.of(data.x, (data.y > 0).double()), smooth, loss="logistic", times=[0, 1])
+
+
+def test_the_drawing_labels_its_axes(path: DensityPath) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    ax = path.plot(index=1)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("angle of the neuron, degrees", "amplitude a")
+    ax.figure.canvas.draw()

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..support.checks import as_float64_array, require
-from ..support.display import Shown
-from ..support.errors import InputError
-from .networks import TwoLayer
+from splinescope.meanfield.networks import TwoLayer
+from splinescope.support.checks import as_float64_array
+from splinescope.support.display import Shown
+from splinescope.support.errors import InputError
 
 ASSIGNMENT_LIMIT = 2048
 """Largest number of atoms for which scipy's exact assignment (cubic in the worst case) is used."""
@@ -80,7 +80,8 @@ def _transport(cost: np.ndarray) -> float:
         full = np.repeat(np.repeat(cost, atoms // m, axis=0), atoms // n, axis=1)
         rows, columns = linear_sum_assignment(full)
         return float(full[rows, columns].mean())
-    ot = require("ot", "transport")
+    import ot  # a second to load, for large measures alone
+
     # POT's default of 1e5 iterations stops early from about a thousand atoms on
     return float(ot.emd2(np.full(m, 1 / m), np.full(n, 1 / n), cost, numItermax=10_000_000))
 
@@ -89,7 +90,7 @@ def wasserstein2(mu: ParticleMeasure, nu: ParticleMeasure) -> float:
     """The Wasserstein-2 distance, exact: `W2^2 = min over couplings of E[da^2 + du^2]`, `du` the angle on the sphere.
 
     By assignment (atoms are repeated to a common multiple of the sizes) up to 2048 atoms, beyond by the network simplex
-    of the extra `transport`. Memory O(m n).
+    of POT. Memory O(m n).
 
     Args:
         mu, nu: Uniform measures; their sizes may differ.

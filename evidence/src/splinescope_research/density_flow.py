@@ -19,13 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..support.checks import as_float64_array, check_positive
-from ..support.display import Result
-from ..support.drawing import drawn
-from ..support.errors import InputError
-from .data import Data
-from .functions import ActivationLike, LossLike, as_activation, as_loss, check_labels
-from .manifold import Manifold
+from splinescope.meanfield.data import Data
+from splinescope.meanfield.functions import ActivationLike, LossLike, as_activation, as_loss, check_labels
+from splinescope.meanfield.manifold import Manifold
+from splinescope.support.checks import as_float64_array, check_positive
+from splinescope.support.display import Result
+from splinescope.support.errors import InputError
+
+from .drawings import plot_density
 
 _CFL = 0.4  # largest fraction of a cell crossed in one step: up to 0.5 the density stays non-negative
 
@@ -52,7 +53,7 @@ class DensityPath(Result):
     risks: np.ndarray
     edge_mass: float
     certainty = "estimate"
-    plot = drawn("meanfield.plot_density")
+    plot = plot_density
 
     @property
     def cell_area(self) -> float:

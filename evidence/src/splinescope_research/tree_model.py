@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from ..support.checks import as_float64_array, check_whole
-from ..support.display import Result
-from ..support.errors import InputError
+from splinescope.support.checks import as_float64_array, check_whole
+from splinescope.support.display import Result
+from splinescope.support.errors import InputError
 
 _RESCALE_EVERY = 64
 """Layers between two rescalings; the slowest gap loses at most a factor 2 a layer, so 2^-64: far from underflow."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from splinescope import InputError
-from splinescope.representation import tree_representation
-from splinescope.representation.tree import three_cluster_depth_bound, tree_gram, tree_rows
+from splinescope_research import tree_representation
+from splinescope_research.tree_model import three_cluster_depth_bound, tree_gram, tree_rows
 
 
 def batches() -> list[np.ndarray]:

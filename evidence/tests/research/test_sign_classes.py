@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from splinescope import InputError
-from splinescope.representation import sign_classes
-from splinescope.representation.gamma import _cap_volume
+from splinescope_research import sign_classes
+from splinescope_research.sign_classes import _cap_volume
 
 
 def circle(n: int) -> np.ndarray:
