@@ -97,14 +97,21 @@ def tiles_of(model: nn.Sequential, low: list[float], high: list[float]) -> list[
     return simplices
 
 
-def mean(simplices: list[Simplex]) -> list[Fraction]:
+def moments(simplices: list[Simplex]) -> tuple[list[Fraction], list[list[Fraction]]]:
+    """Mean and covariance of the outputs: of a simplex with the values v, `(sum v v' + s s') / ((d + 1) (d + 2))` is
+    the second moment, s the sum of the v."""
     sizes = [volume(simplex) for simplex in simplices]
     outputs = range(len(simplices[0][0][1]))
-    return [
-        sum(s * sum(v[c] for _, v in simplex) / len(simplex) for s, simplex in zip(sizes, simplices, strict=True))
-        / sum(sizes)
-        for c in outputs
-    ]
+    first, second = [Fraction(0)] * len(outputs), [[Fraction(0)] * len(outputs) for _ in outputs]
+    for size, simplex in zip(sizes, simplices, strict=True):
+        n, share = len(simplex), size / sum(sizes)
+        total = [sum(v[c] for _, v in simplex) for c in outputs]
+        for a in outputs:
+            first[a] += share * total[a] / n
+            for b in outputs:
+                square = sum(v[a] * v[b] for _, v in simplex) + total[a] * total[b]
+                second[a][b] += share * square / (n * (n + 1))
+    return first, [[second[a][b] - first[a] * first[b] for b in outputs] for a in outputs]
 
 
 def volume_where(simplices: list[Simplex], forms: list[Callable[[Point, Point], Fraction]]) -> Fraction:

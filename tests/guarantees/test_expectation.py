@@ -141,9 +141,17 @@ def test_a_gaussian_in_a_polytope_comes_with_an_error_that_covers_it() -> None:
     assert slopes.min() < found.quantity < slopes.max()
 
 
+def test_equality_is_safe_for_points_of_a_strict_property() -> None:
+    net = nn.Sequential(nn.Linear(2, 1), nn.ReLU()).double()  # exactly 0 on half of the square
+    for over, law in (((-1.0, 1.0), (0.0, 1.0)), ((-1.0, 1.0), "uniform"), (([-9.0] * 2, [-9.0] * 2), "uniform")):
+        asked = Property.between(0, 0.0)
+        assert expectation(net, over, law, property=asked).unsafe == pytest.approx(0.0, abs=1e-9)
+
+
 def test_a_point_and_what_has_no_expectation() -> None:
     net = mlp(2, 4, 2)
     found = expectation(net, ([0.5, 0.5], [0.5, 0.5]), property=Property.between(0, 5.0))
+    assert set(found.rounding) == {"mean", "covariance", "classes", "unsafe"}
     np.testing.assert_allclose(found.mean, outputs_of(net, np.array([[0.5, 0.5]]))[0])
     assert found.unsafe == 1.0
     assert found.classes.sum() == 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -100,6 +101,9 @@ def test_ranges_differences_and_volumes_are_those_of_rational_arithmetic(seed: i
     assert unsafe.volume == pytest.approx(float(length), abs=1e-13)
 
 
+KINDS = ("plain", "zero bias", "duplicate", "slivers", "equal outputs")
+
+
 def degenerate(kind: str, d: int) -> nn.Sequential:
     torch.manual_seed(2)
     first = {1: 6, 2: 5, 3: 3}[d]
@@ -118,7 +122,7 @@ def degenerate(kind: str, d: int) -> nn.Sequential:
     return net
 
 
-@pytest.mark.parametrize("kind", ["plain", "zero bias", "duplicate", "slivers", "equal outputs"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_bounds_of_volumes_means_and_probabilities_cover_the_rational_truth(d: int, kind: str) -> None:
     """Also at a level that is attained at the origin, where the unsafe set may only touch."""
@@ -126,7 +130,7 @@ def test_bounds_of_volumes_means_and_probabilities_cover_the_rational_truth(d: i
     box = (np.full(d, -1.0), np.full(d, 1.0))
     tiles = exact_measure.tiles_of(net, *(end.tolist() for end in box))
     at_zero = net(torch.zeros(1, d, dtype=torch.float64))[0].tolist()
-    whole, mean = Fraction(2) ** d, exact_measure.mean(tiles)
+    whole, (mean, covariance) = Fraction(2) ** d, exact_measure.moments(tiles)
     wins = exact_measure.volume_where(tiles, [lambda p, v: v[1] - v[0]]) / whole
     for end in (0.01, at_zero[0] - at_zero[1]):
         unsafe = exact_measure.volume_where(tiles, [lambda p, v, end=end: v[0] - v[1] - Fraction(end)])  # type: ignore[misc]
@@ -135,6 +139,9 @@ def test_bounds_of_volumes_means_and_probabilities_cover_the_rational_truth(d: i
         for value, truth, bound in zip(found.mean, mean, found.rounding["mean"], strict=True):
             assert abs(Fraction(float(value)) - truth) <= Fraction(float(bound))
             assert bound < 1e-9
+        for place in np.ndindex(2, 2):
+            bound = Fraction(float(found.rounding["covariance"][place]))
+            assert abs(Fraction(float(found.covariance[place])) - covariance[place[0]][place[1]]) <= bound < 1e-9
         assert abs(Fraction(float(found.classes[0])) - wins) <= Fraction(float(found.rounding["classes"][0]))
         assert found.unsafe is not None
         assert abs(Fraction(found.unsafe) - unsafe / whole) <= Fraction(found.rounding["unsafe"])
@@ -143,6 +150,41 @@ def test_bounds_of_volumes_means_and_probabilities_cover_the_rational_truth(d: i
         assert abs(Fraction(verdict.unsafe.volume) - unsafe) <= Fraction(verdict.unsafe.rounding)
         if end == 0.01:  # the other level is met on whole tiles, where all units are off: rounding decides
             assert verdict.unsafe.rounding < 1e-8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("mean", "std", "low", "high"), [(0.3, 0.6, -2.0, 1.5), (0.1, 1e-3, -1.0, 1.0),
+                                                        (-9.0, 0.7, 2.0, 3.0), (0.25, 40.0, -1.0, 1.0)])  # fmt: skip
+def test_bounds_under_a_gaussian_on_a_line_cover_the_truth_of_forty_digits(
+    mean: float, std: float, low: float, high: float, kind: str
+) -> None:
+    net, asked, end = degenerate(kind, 1), Property.never([1.0, -1.0], 0.01), Fraction(0.01)
+    found = ss.guarantees.expectation(net, ([low], [high]), (mean, std), property=asked, quantity=lambda t: t.areas)
+    tiles = exact_measure.all_cut(exact_measure.tiles_of(net, [low], [high]), lambda p, v: v[0] - v[1])
+    tiles = exact_measure.all_cut(tiles, lambda p, v: v[0] - v[1] - end)
+    with mpmath.workdps(40):
+        second, wins, unsafe = mpmath.zeros(3), mpmath.mpf(0), mpmath.mpf(0)  # moments of (1, y_0, y_1)
+        for (a, at_a), (b, at_b) in (sorted(tile) for tile in tiles if tile[0][0] != tile[1][0]):
+            u, v = ((mpmath.mpf(x.numerator) / x.denominator - mean) / mpmath.mpf(std) for (x,) in (a, b))
+            p, q = (mpmath.npdf(x) for x in (u, v))
+            mass = (mpmath.erfc(u / mpmath.sqrt(2)) - mpmath.erfc(v / mpmath.sqrt(2))) / 2
+            rows = [[mpmath.mpf(1), mpmath.mpf(0)]]  # offset and slope of 1 and of each output, as functions of u
+            for y in zip(at_a, at_b, strict=True):
+                first, last = (mpmath.mpf(x.numerator) / x.denominator for x in y)
+                rows.append([first - (last - first) / (v - u) * u, (last - first) / (v - u)])
+            lines, raw = mpmath.matrix(rows), mpmath.matrix([[mass, p - q], [p - q, mass + u * p - v * q]])
+            second += lines * raw * lines.T
+            gap = at_a[0] - at_a[1] + at_b[0] - at_b[1]
+            wins, unsafe = wins + mass * (gap >= 0), unsafe + mass * (gap <= 2 * end)
+        wins, unsafe, second = wins / second[0, 0], unsafe / second[0, 0], second / second[0, 0]
+        products = [second[c, k] - second[0, c] * second[0, k] for c in (1, 2) for k in (1, 2)]
+        truth = [[second[0, 1], second[0, 2]], [wins, 1 - wins], [unsafe], products]
+        for name, values in zip(("mean", "classes", "unsafe", "covariance"), truth, strict=True):
+            bounds = np.ravel(found.rounding[name])
+            for value, wanted, bound in zip(np.ravel(getattr(found, name)), values, bounds, strict=True):
+                assert abs(mpmath.mpf(float(value)) - wanted) <= bound
+            assert bounds.max() < 1e-5 or kind == "equal outputs"
+    assert found.rounding["quantity"] < 1e-10
 
 
 @pytest.mark.parametrize(("d", "kind", "far"), [(2, "plain", 0.0), (2, "slivers", 0.0), (2, "plain", 1e6),

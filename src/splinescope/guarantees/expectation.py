@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import nn
 
 from ..network import SplineNetwork
@@ -15,21 +16,24 @@ from ..support.checks import check_whole
 from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress
-from ..tiling.measures.differentiate import outputs
-from ..tiling.measures.maps import iterate_slopes, vertex_values
+from ..tiling.cells.lists import owners, reduced
+from ..tiling.measures.differentiate import blocks, outputs
+from ..tiling.measures.maps import corner_values, iterate_slopes
 from ..tiling.measures.quantities import tile_quantity
-from ..tiling.measures.tile_shapes import UNIT, second_moments, shape_rounding
+from ..tiling.measures.tile_shapes import UNIT
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tessellate
 from ..tiling.tiling import Tiling
 from .forms import with_forms
-from .gaussian import Gaussian
+from .laws import Gaussian, masses, moments
 from .models import as_network, checked_program
 from .property import Property
-from .rounding import WIDEST, error_on, widest
+from .rounding import WIDEST, error_at, error_on, widest
 from .sets import view_of
 from .verify import verify
 from .winners import class_weights
+
+_TILES_TOGETHER = 1 << 12  # whose maps are compared with the outputs at their corners
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,8 +50,8 @@ class Expectation(Result):
         law: What inputs are drawn from, in words.
         tiles: How many tiles were used; 0 where points were.
         missed: How much the tiles' volumes, summed up, are off that of the set, as a share of it: rounding.
-        rounding: Proven bounds of the rounding of these numbers, by name: of `mean`, `classes` and `unsafe` under the
-            uniform law.
+        rounding: Proven bounds of the rounding of these numbers, by name, where they are exact; that of `quantity`
+            takes its values on tiles as given. Empty for layers of more than 2,048 units.
     """
 
     mean: np.ndarray
@@ -139,7 +143,7 @@ def expectation(
     program = checked_program(network)
     view = view_of(over, tuple(program.input_shape))
     if not isinstance(view, Slice):
-        return _at_point(program, view, property, quantity)
+        return _at_point(network, view, property, quantity)
     limits: dict[str, Any] = {"max_tiles": max_tiles, "time_limit": time_limit, "progress": progress}
     gaussian = None if isinstance(law, str) else Gaussian.made(law, view)
     if gaussian is not None and view.dimension > 1:
@@ -157,62 +161,85 @@ def _by_tiles(
 ) -> Expectation:  # fmt: skip
     """Exactly: the uniform law, or a Gaussian on a line."""
     view = tiling.view
-    if gaussian is None:
-        weights, centers = tiling.areas, tiling.centroids()
-        whole = view.size
-        law, measure = f"uniform on a set of {view.dimension} dimensions", None
-    else:
-        moments = gaussian.intervals(tiling.vertices[tiling.tiles.corners, 0].reshape(-1, 2))
-        weights = moments[:, 0]
-        some = np.where(weights > 0, weights, 1.0)
-        shift = moments[:, 1] / some
-        centers = gaussian.mean + gaussian.std * shift[:, None]
-        spread = np.clip(moments[:, 2] / some - shift**2, 0.0, None)[:, None, None] * gaussian.std**2
-        whole = float(gaussian.intervals(view.domain.reshape(1, 2))[0, 0])
+    law = f"uniform on a set of {view.dimension} dimensions"
+    found, measure = moments(tiling) if gaussian is None else gaussian.moments(tiling), masses
+    if gaussian is not None:
         law, measure = "Gaussian on a line, conditioned on the set", gaussian.masses
-    total = float(weights.sum())
+    total = float(found.masses.sum())
     if not total > 0:
         raise InputError("the set must have some of the law's mass: it lies too many deviations from the mean.")
-    share = weights / total
-    values = outputs(program, view.inputs(centers))
+    share = found.masses / total
+    values = outputs(program, view.inputs(found.centers))
     mean = share @ values
     apart = values - mean
     covariance = (apart * share[:, None]).T @ apart
+    off = error_on(program, view, tiling.rtol) if widest(program) <= WIDEST else None
+    # the shares are off by that much in sum; then the sums below are rounded
+    loose = float(2 * found.masses_off.sum() / total + (tiling.count + 16) * UNIT)
+    size, mean_off, covariance_off = np.abs(apart).max(0), loose * np.abs(mean), np.zeros_like(covariance)
     for tiles, slopes in iterate_slopes(tiling):
         part = slice(int(tiles[0]), int(tiles[-1]) + 1)
-        inner = second_moments(tiling, part) if gaussian is None else spread[part]
-        tilted = (slopes @ inner) * share[part, None, None]
-        flat = slopes.transpose(1, 0, 2).reshape(slopes.shape[1], -1)
-        covariance += tilted.transpose(1, 0, 2).reshape(slopes.shape[1], -1) @ flat.T
-    off, rounding = None, dict[str, Any]()
-    if gaussian is None and widest(program) <= WIDEST:
-        off, rounding["mean"] = _mean_rounding(tiling, program)
+        inner, inner_off = found.spreads(part)
+        covariance += _sandwiched(slopes, inner, share[part])
+        if off is None:
+            continue
+        steep = np.abs(slopes)
+        inner_off = inner_off + view.dimension * (tiling.count + 16) * UNIT * np.abs(inner)
+        covariance_off += _sandwiched(steep, inner_off, share[part])
+        misfit, tops = _misfits(tiling, part, slopes, found.centers[part], values[part], mean)
+        astray = off + misfit + (steep @ found.centers_off[part, :, None])[:, :, 0]
+        tops += astray
+        crossed = (tops * share[part, None]).T @ astray
+        covariance_off += crossed + crossed.T
+        mean_off += share[part] @ astray
+        size = np.maximum(size, tops.max(0))
+    rounding: dict[str, Any] = {}
+    if off is not None:
+        mean_off = 1.01 * (mean_off + loose * size)
+        covariance_off = 1.01 * (covariance_off + loose * np.outer(size, size) + np.outer(mean_off, mean_off))
+        rounding = {"mean": mean_off, "covariance": covariance_off}
     classes, doubts = class_weights(tiling, measure, off)
     if off is not None:
-        rounding["classes"] = (doubts + doubts.sum()) / whole + len(classes) * UNIT
-    of_tiles = None if quantity is None else _per_tile(tiling, quantity)
-    averaged = None if of_tiles is None else np.tensordot(share, of_tiles, 1)
+        rounding["classes"] = (doubts + doubts.sum()) / found.whole + len(classes) * UNIT
+    averaged = None
+    if quantity is not None:
+        of_tiles = _per_tile(tiling, quantity)
+        averaged = np.tensordot(share, of_tiles, 1)
+        each = np.abs(of_tiles)
+        rounding["quantity"] = _scalar(np.tensordot(found.masses_off / total + loose * share, each, 1))
     numbers = {"mean": mean, "covariance": covariance, "classes": classes, "unsafe": unsafe, "quantity": averaged}
     errors = {name: 0.0 * np.abs(value) for name, value in numbers.items() if value is not None}
     return Expectation(
         mean, (covariance + covariance.T) / 2, classes / classes.sum(), unsafe, _scalar(averaged), errors, law,
-        tiling.count, abs(total - whole) / whole, rounding | ({} if doubt is None else {"unsafe": doubt}),
+        tiling.count, abs(total - found.whole) / found.whole, rounding | ({} if doubt is None else {"unsafe": doubt}),
     )  # fmt: skip
 
 
-def _mean_rounding(tiling: Tiling, program: Program) -> tuple[np.ndarray, np.ndarray]:
-    """`[C]` how far outputs on a tile may be from its map, and a bound of the rounding of their mean.
+def _sandwiched(slopes: np.ndarray, inner: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """`[C, C]` the sum of `A S A'` over tiles, each with its share."""
+    tilted = (slopes @ inner) * share[:, None, None]
+    flat = slopes.transpose(1, 0, 2).reshape(slopes.shape[1], -1)
+    return np.asarray(tilted.transpose(1, 0, 2).reshape(slopes.shape[1], -1) @ flat.T)
 
-    The mean is that of values at centroids, weighted by volumes: centroids and volumes may both be off.
-    """
-    view = tiling.view
-    volumes, centers = shape_rounding(tiling.tiles, tiling.vertices)
-    moved = (tiling.areas @ centers) / view.size
-    moved = np.abs(moved @ np.abs(view.basis.reshape(view.dimension, -1))).reshape(view.input_shape)
-    off, with_moved = (error_on(program, view, tiling.rtol, by) for by in (None, moved))
-    largest = np.abs(vertex_values(tiling, np.arange(len(tiling.vertices)))).max(0) + off
-    share = volumes.sum() / view.size + 2 * (tiling.count + 8) * UNIT
-    return off, 2 * with_moved + 2 * largest * share
+
+def _misfits(
+    tiling: Tiling, part: slice, slopes: np.ndarray, centers: np.ndarray, values: np.ndarray, mean: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """`[n, C]` each: how far the maps `y + A (t - center)` of tiles are from the outputs kept at their corners, and
+    from the mean."""
+    found = np.empty((2, *values.shape))
+    for block in blocks(part.stop - part.start, _TILES_TOGETHER):
+        cells = tiling.tiles.some(np.arange(part.start + block.start, part.start + block.stop))
+        owner = owners(cells.offsets)
+        away = tiling.vertices[cells.corners] - centers[block][owner]
+        fit, terms = values[block][owner], np.abs(values[block])[owner]
+        for axis in range(tiling.dimension):
+            step = slopes[block, :, axis][owner] * away[:, axis, None]
+            fit, terms = fit + step, terms + np.abs(step)
+        gap = np.abs(fit - corner_values(tiling, cells)) + 4 * (tiling.dimension + 2) * UNIT * terms
+        for row, of_corners in zip(found, (gap, np.abs(fit - mean) + gap), strict=True):
+            row[block] = reduced(np.maximum, of_corners, cells.offsets)
+    return found[0], found[1]
 
 
 def _by_points(
@@ -244,14 +271,21 @@ def _by_points(
     )  # fmt: skip
 
 
-def _at_point(program: Program, x: np.ndarray, property: Property | None, quantity: Any) -> Expectation:
+def _at_point(network: SplineNetwork, x: np.ndarray, property: Property | None, quantity: Any) -> Expectation:
     if quantity is not None:
         raise InputError("over must have an input that is free: a single point has no tiles, so no quantity.")
-    y = outputs(program, x[None])
-    classes, zero = _shares(y), np.zeros((y.shape[1], y.shape[1]))
-    unsafe = None if property is None else _unsafe_share(program, property, x[None])
-    errors = {"mean": 0.0 * y[0], "covariance": zero, "classes": 0.0 * classes}
-    return Expectation(y[0], zero, classes, unsafe, None, errors, "one point", 0, 0.0)
+    program = network.program()
+    y, off = (found[0] for found in error_at(program, torch.from_numpy(x[None])))
+    classes, zero = _shares(y[None]), np.zeros((len(y), len(y)))
+    scores = y if len(y) > 1 else np.append(0.0, y)
+    close = scores.max() - scores <= 2 * off.max()
+    errors = {"mean": 0.0 * y, "covariance": zero, "classes": 0.0 * classes}
+    rounding: dict[str, Any] = {"mean": off, "covariance": zero, "classes": 1.0 * (close & (close.sum() > 1))}
+    unsafe = None
+    if property is not None:
+        unsafe, errors["unsafe"] = _unsafe_share(program, property, x[None]), np.zeros(())
+        rounding["unsafe"] = float(verify(network, property, (x.reshape(-1), x.reshape(-1))).holds is None)
+    return Expectation(y, zero, classes, unsafe, None, errors, "one point", 0, 0.0, rounding)
 
 
 def _shares(y: np.ndarray) -> np.ndarray:
@@ -263,13 +297,15 @@ def _shares(y: np.ndarray) -> np.ndarray:
 def _unsafe_share(program: Program, property: Property, x: np.ndarray) -> float:
     """The share of inputs `[n, *input_shape]` that violate a property."""
     clauses = property.sized(x[0].size, int(np.prod(program.output_shape)))
-    return float((outputs(with_forms(program, clauses).program, x) <= 0).any(1).mean())
+    values = outputs(with_forms(program, clauses).program, x)
+    strict = np.array([clause.strict.any() for clause in clauses], bool)  # equality is safe
+    return float(((values < 0) | ((values == 0) & ~strict)).any(1).mean())
 
 
 def _unsafe(
     network: SplineNetwork, property: Property, over: Any, view: Slice, gaussian: Gaussian | None,
     limits: dict[str, Any],
-) -> tuple[float, float | None]:  # fmt: skip
+) -> tuple[float, float]:  # fmt: skip
     """The probability of the unsafe set and a bound of its rounding, from its polytopes of the set's dimension."""
     verdict = verify(network, property, over, complete=True, **limits)
     if verdict.unsafe is None:
@@ -279,8 +315,12 @@ def _unsafe(
     if gaussian is None:
         return float(unsafe.volumes[whole].sum() / view.size), unsafe.rounding / view.size
     ends = [np.sort(corners[:, 0])[[0, -1]] for corners, one in zip(unsafe.polytopes, whole, strict=True) if one]
-    mass = gaussian.intervals(view.domain.reshape(1, 2))[0, 0]
-    return float(gaussian.intervals(np.array(ends).reshape(-1, 2))[:, 0].sum() / mass), None
+    domain = view.domain.reshape(1, 2)
+    (mass, *_), (mass_off, *_) = (found[0] for found in gaussian.intervals(domain))
+    found, off = gaussian.intervals(np.array(ends).reshape(-1, 2))
+    share = float(found[:, 0].sum() / mass)
+    moved = 1.01 * unsafe.rounding * gaussian.densest(domain)[0] / gaussian.std[0]
+    return share, float((moved + off[:, 0].sum() + share * mass_off) / mass + (len(ends) + 8) * UNIT)
 
 
 def _per_tile(tiling: Tiling, quantity: Any) -> np.ndarray:

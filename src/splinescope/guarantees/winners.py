@@ -7,51 +7,52 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..tiling import kernels
-from ..tiling.cells.lists import owners, reduced
+from ..tiling.cells.lists import CornerLists, owners, reduced
 from ..tiling.cells.polytopes import Polytopes
 from ..tiling.cells.solids import Solids
 from ..tiling.cells.tiles import Tiles
-from ..tiling.measures.maps import vertex_values
-from ..tiling.measures.tile_shapes import shape_rounding
+from ..tiling.measures.maps import output_count, vertex_values
 from ..tiling.tiling import Tiling
 from .rounding import least_share
 
 _NUMBERS_TOGETHER = 1 << 22  # outputs at corners that are looked at in one go
 _TRIES = 8  # of pairs of classes per cut
 
-Measure = Callable[[Tiles, np.ndarray], np.ndarray]
-"""`[n]` the weights of tiles whose corners are numbers of points `[V, d]`."""
+Measure = Callable[[CornerLists, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""Of tiles whose corners are numbers of points `[V, d]`, `[n]` each: weights, bounds of their rounding, and what a
+share of the tile weighs per share, at most."""
 
 
-def class_weights(tiling: Tiling, measure: Measure | None, error: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """`[C]` the weight (by default volume) of the places where each class wins, and how far rounding may have moved it.
+def class_weights(tiling: Tiling, measure: Measure, error: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """`[C]` the weight of the places where each class wins, and how far rounding may have moved it.
 
-    `error` `[C]` bounds the rounding of outputs: what is won by less is in doubt. Without it doubts are NaN.
+    `error` `[C]` bounds the rounding of outputs: what is won by less is in doubt. Without it doubts are zero.
     """
-    size = max(2, int(vertex_values(tiling, np.zeros(1, int)).shape[1]))
+    size = max(2, output_count(tiling))
     if error is not None and len(error) == 1:
         error = np.append(0.0, error)
-    total, doubts = np.zeros(size), np.zeros(size) if measure is None and error is not None else np.full(size, np.nan)
-    for won, weights, tiles, points, values in _pieces(tiling, measure):
+    total, doubts = np.zeros((2, size))
+    for won, tiles, points, values in _pieces(tiling):
+        weights, off, most = measure(tiles, points)
         total += np.bincount(won, weights, size)
-        if error is None or measure is not None:
+        if error is None:
             continue
-        off = shape_rounding(tiles, points)[0]
         at = values[tiles.corners]
         winner = won[owners(tiles.offsets)]
         gap = at[np.arange(len(at)), winner][:, None] - at
         low, high = (reduced(extreme, gap, tiles.offsets) for extreme in (np.minimum, np.maximum))
-        lost = least_share(low, high, error[won][:, None] + error, tiling.dimension) * (weights + off)[:, None]
+        lost = least_share(low, high, error[won][:, None] + error, tiling.dimension) * most[:, None]
+        lost = np.minimum(lost, (weights + off)[:, None])
         lost[np.arange(len(won)), won] = 0.0
         doubts += lost.sum(0) + np.bincount(won, lost.sum(1) + off, size)
     return total, doubts
 
 
-Pieces = tuple[np.ndarray, np.ndarray, Tiles, np.ndarray, np.ndarray]
-"""Winners `[n]`, weights `[n]`, the pieces themselves, their points and the outputs there."""
+Pieces = tuple[np.ndarray, Tiles, np.ndarray, np.ndarray]
+"""Winners `[n]`, the pieces themselves, their points and the outputs there."""
 
 
-def _pieces(tiling: Tiling, measure: Measure | None) -> Iterator[Pieces]:
+def _pieces(tiling: Tiling) -> Iterator[Pieces]:
     """Pieces that make up all tiles, and on each of which one class wins, some at a time.
 
     The places where a class wins are convex on a tile: a class that wins at every corner wins on the whole tile. Any
@@ -59,16 +60,15 @@ def _pieces(tiling: Tiling, measure: Measure | None) -> Iterator[Pieces]:
     that wins inside alone wins at a corner of one of them. One output counts as two classes: not positive, and
     positive. Outputs closer than the tiling's `rtol` times the largest are tied, and the first one has the piece.
     """
-    size = max(1, int(vertex_values(tiling, np.zeros(1, int)).shape[1]))
-    until = np.append(0, np.cumsum(np.diff(tiling.tiles.offsets) * size))
+    until = np.append(0, np.cumsum(np.diff(tiling.tiles.offsets) * max(1, output_count(tiling))))
     start = 0
     while start < tiling.count:
         stop = max(start + 1, int(np.searchsorted(until[1:], until[start] + _NUMBERS_TOGETHER, side="right")))
-        yield from _of_block(tiling, start, stop, measure)
+        yield from _of_block(tiling, start, stop)
         start = stop
 
 
-def _of_block(tiling: Tiling, start: int, stop: int, measure: Measure | None) -> Iterator[Pieces]:
+def _of_block(tiling: Tiling, start: int, stop: int) -> Iterator[Pieces]:
     tiles = _engine_tiles(tiling, start, stop)
     used = tiles.corners
     tiles = _own_corners(tiles)
@@ -81,8 +81,7 @@ def _of_block(tiling: Tiling, start: int, stop: int, measure: Measure | None) ->
         decided = won >= 0
         finished = tiles.chosen(decided)
         if len(finished):
-            weights = finished.sizes(points) if measure is None else measure(finished, points)
-            yield won[decided], weights, finished, points, values
+            yield won[decided], finished, points, values
         tiles = tiles.chosen(~decided)
         if not len(tiles):
             break
