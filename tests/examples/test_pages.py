@@ -23,10 +23,8 @@ mpl.use("agg")
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "_build" not in page.parts]
-ELSEWHERE = {
-    "docs/operation.md",
-    "README.md",
-}  # the one in tests/network/ops/test_docs.py, the other with its output below
+ELSEWHERE = {"docs/operation.md", "docs/first-steps.md", "README.md"}
+"""Run in tests/network/ops/test_docs.py, as a notebook in test_manual.py, and with its output below."""
 
 
 def blocks(page: Path) -> list[str]:

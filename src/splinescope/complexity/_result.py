@@ -56,7 +56,7 @@ class LocalComplexity(Result):
         mean = f"{float(self.total.double().mean()):.4g}" if len(self.counts) else "none"
         return (
             f"LocalComplexity({len(self.counts)} points, mean {mean} folds of {sum(s.neurons for s in self.sites)} "
-            f"neurons in the {self.region}, {self.method})"
+            f"neurons in a {self.region})"
         )
 
     @property

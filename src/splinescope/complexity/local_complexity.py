@@ -124,7 +124,7 @@ def local_complexity(
         block = chunk_bytes or _BLOCK_BYTES.get(net.device.type, _BLOCK_BYTES_ELSEWHERE)
         if frame is not None:
             found = frame_counts(net, points, frame, radius, block, share)
-            where = f"frame of {len(frame)} directions, r = {radius:g}"
+            where = f"frame of {len(frame)} directions and radius {radius:g}"
         else:
             found = distance_counts(net, points, radius, block, share)
             where = f"ball of radius {radius:g}"
