@@ -70,8 +70,8 @@ inconclusive.
 
 ## How to read a card
 
-The claim is in bold; what we measured follows. *(question)* marks an answer to an open question, *(ours)* a claim of our
-own.
+The claim is in bold; what we measured follows. *(question)* marks an answer to an open question, *(ours)* a claim of
+our own.
 
 Thresholds in the code decide every verdict. *Holds with correction* means that the claim is false as printed and true
 as the card gives it. *Inconclusive* means that the interval leaves both outcomes open; the card then says how large a
