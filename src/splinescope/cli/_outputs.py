@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import numpy as np
 
-from ..support.checks import require
+from ..support.checks import check_choice, require
 from ..support.display import table
-from ..support.errors import InputError, did_you_mean
-from ..support.files import replacing
+from ..support.errors import InputError
+from ..support.files import check_writable, replacing
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -21,39 +21,33 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class _WrittenFile(click.Path):
-    """A file to write, refused while options are read, before anything that takes time is loaded."""
+class Checked(click.ParamType):
+    """What `check(value, option)` makes of a value or refuses, while options are read: before torch is loaded."""
 
-    def __init__(self, *endings: str) -> None:
-        super().__init__(dir_okay=False)
-        self._endings = endings
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = str(super().convert(value, param, ctx))
-        name = "it" if param is None else param.opts[-1]
-        if self._endings and Path(path).suffix.lower() not in self._endings:
-            raise InputError(f"{name} must end in {', '.join(self._endings)}, got {path!r}.")
-        if not Path(path).absolute().parent.is_dir():
-            raise InputError(f"{path}: the folder {Path(path).parent} does not exist.")
-        return path
-
-
-written_file, written_arrays, written_image = _WrittenFile(), _WrittenFile(".npz"), _WrittenFile(".png")
-_PICTURE = _WrittenFile(".png", ".svg", ".pdf")
-
-
-class QuantityName(click.ParamType):
-    """The name of a quantity of tiles; the table of them is looked up only when one is given: help stays fast."""
-
-    name = "quantity"
+    def __init__(self, name: str, check: Callable[[Any, str], Any]) -> None:
+        self.name, self._check = name, check
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from ..tiling.measures.quantities import QUANTITIES
+        return self._check(value, "it" if param is None else param.opts[-1])
 
-        if value not in QUANTITIES:
-            near = did_you_mean(value, QUANTITIES)
-            self.fail(f"must be one of {', '.join(QUANTITIES)}, got {value!r}{near}", param, ctx)
-        return value
+
+def _written(*endings: str) -> Checked:
+    def check(path: str, option: str) -> str:
+        if endings and Path(path).suffix.lower() not in endings:
+            raise InputError(f"{option} must end in {', '.join(endings)}, got {path!r}.")
+        return str(check_writable(path))
+
+    return Checked("FILE", check)
+
+
+def _check_quantity(name: str, option: str) -> str:
+    from ..tiling.measures.quantities import QUANTITIES
+
+    return check_choice(name, option, tuple(QUANTITIES))
+
+
+written_file, written_arrays, written_image = _written(), _written(".npz"), _written(".png")
+quantity_name = Checked("QUANTITY", _check_quantity)
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[_F], _F]:
@@ -69,11 +63,11 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[_F], _F]:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 quiet_option = click.option("--quiet", is_flag=True, help="No progress on stderr.")
-plot_option = click.option("--plot", type=_PICTURE, help="Write a picture: .png, .svg or .pdf.")
+plot_option = click.option("--plot", type=_written(".png", ".svg", ".pdf"), help="Write a picture: .png, .svg or .pdf.")
 picture_options = options(
     plot_option,
     click.option("--html", type=written_file, help="Write a page to explore."),
-    click.option("--color", type=QuantityName(), default="slope", show_default=True,
+    click.option("--color", type=quantity_name, default="slope", show_default=True,
                  help="What tiles are coloured by: slope, area, class, ...; a wrong name lists them all."),
 )  # fmt: skip
 """For every verb that has a tiling."""
@@ -88,16 +82,22 @@ def check_page(html: str | None, dimension: int) -> None:
 
 def write_pictures(tiling: Tiling, *, plot: str | None, html: str | None, color: str, title: str) -> None:
     """The picture and the page that were asked for."""
-    if plot is not None:
-        extra: dict[str, Any] = {"boundary": tiling.values is not None} if tiling.dimension == 2 else {}
-        write_figure(lambda: tiling.plot(color=color, **extra), plot)
-    if html is not None:
-        tiling.to_html(html, title=title, color=color)
-        note(f"wrote {html}")
+    extra: dict[str, Any] = {"boundary": tiling.values is not None} if tiling.dimension == 2 else {}
+    write_figure(plot, lambda: tiling.plot(color=color, **extra))
+    write(html, lambda page: tiling.to_html(page, title=title, color=color))
 
 
-def write_figure(draw: Callable[[], Any], path: str, *, dpi: int = 200) -> None:
-    """A drawing (what is called returns its axes, or the figure) as a picture in a file."""
+def write(path: str | None, save: Callable[[str], Any]) -> None:
+    """Save to a file that was asked for, and say so."""
+    if path is not None:
+        save(path)
+        note(f"wrote {path}")
+
+
+def write_figure(path: str | None, draw: Callable[[], Any], *, dpi: int = 200) -> None:
+    """A drawing (what is called returns its axes, or the figure) as a picture in a file, if that was asked for."""
+    if path is None:
+        return
     require("matplotlib", "plot").use("Agg")
     from matplotlib import pyplot
 
@@ -109,11 +109,12 @@ def write_figure(draw: Callable[[], Any], path: str, *, dpi: int = 200) -> None:
     note(f"wrote {path}")
 
 
-def write_arrays(path: str, arrays: dict[str, np.ndarray]) -> None:
-    """Arrays into one .npz file, whole or not at all."""
-    with replacing(path) as partial, partial.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    note(f"wrote {path}")
+def write_arrays(path: str | None, arrays: dict[str, np.ndarray]) -> None:
+    """Arrays into one .npz file, if that was asked for; whole or not at all."""
+    if path is not None:
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        note(f"wrote {path}")
 
 
 def note(text: str) -> None:
@@ -121,25 +122,17 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def echo_facts(facts: Iterable[tuple[str, Any]]) -> None:
-    """Names and values in two columns on stdout: floats to six figures, yes or no, - where there is nothing."""
-    click.echo(table([(name, _cell(value)) for name, value in facts]))
-
-
-def echo_numbers(numbers: dict[str, Any], as_json: bool) -> None:
-    """Numbers by name on stdout: as JSON, or in two columns."""
+def echo_result(records: Any, as_json: bool, text: str | None = None) -> None:
+    """A result on stdout: its records as one JSON document, or in words, by default those of `facts`."""
     if as_json:
-        echo_json(numbers)
+        click.echo(json.dumps(records, indent=1))
     else:
-        echo_facts(numbers.items())
+        click.echo(facts(records.items()) if text is None else text)
 
 
-def echo_result(text: str, records: Any, as_json: bool) -> None:
-    """A result on stdout: its numbers as JSON, or its words."""
-    if as_json:
-        echo_json(records)
-    else:
-        click.echo(text)
+def facts(pairs: Iterable[tuple[str, Any]]) -> str:
+    """Names and values in two columns: floats to six figures, yes or no, - where there is nothing."""
+    return table([(name, _cell(value)) for name, value in pairs])
 
 
 def _cell(value: Any) -> str:
@@ -150,8 +143,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(_cell, value))
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def echo_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    click.echo(json.dumps(value, indent=1))

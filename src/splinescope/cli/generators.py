@@ -12,11 +12,12 @@ from ..support.checks import require
 from ..support.errors import InputError
 from ..support.files import replacing
 from ._outputs import (
-    echo_numbers,
+    echo_result,
     json_option,
     note,
     options,
     quiet_option,
+    write,
     write_arrays,
     written_arrays,
     written_image,
@@ -102,9 +103,8 @@ def volume_command(
     found = log_volume(generator, z, top_k=top_k, output=output, tangents=tangents)
     finite = found.log[found.log.isfinite()]
     quantiles = torch.quantile(finite, torch.tensor([0.05, 0.5, 0.95]).double()).tolist() if len(finite) else []
-    if out is not None:
-        names = ("log", "log_pseudo", "rank", "singular_values", "error")
-        write_arrays(out, {"latents": z.numpy(), **{name: getattr(found, name).numpy() for name in names}})
+    names = ("log", "log_pseudo", "rank", "singular_values", "error")
+    write_arrays(out, {"latents": z.numpy(), **{name: getattr(found, name).numpy() for name in names}})
     summary = {
         "latents": len(z),
         "singular values": found.singular_values.shape[1],
@@ -113,7 +113,7 @@ def volume_command(
         "log volume (5%, 50%, 95%)": [round(q, 6) for q in quantiles],
         "certainty": found.certainty,
     }
-    echo_numbers(summary, as_json)
+    echo_result(summary, as_json)
 
 
 @click.command("sample", epilog=f"MODEL is {MODEL_HELP}.")
@@ -165,11 +165,7 @@ def sample_command(
     write_arrays(
         out, {"latents": samples.latents.numpy(), "outputs": outputs, "log_volume": samples.log_volume.numpy()}
     )
-    if images is not None:
-        grid = _image_grid(outputs[:100])
-        with replacing(images) as partial:
-            require("matplotlib.pyplot", "plot").imsave(partial, grid, cmap="gray", vmin=0, vmax=1)
-        note(f"wrote {images}")
+    write(images, lambda path: _save_images(path, outputs[:100]))
     summary = {
         "samples": count,
         "rho": rho,
@@ -178,7 +174,12 @@ def sample_command(
         "effective size": round(sampler.effective_size(), 1),
         "acceptance": round(samples.acceptance, 4),
     }
-    echo_numbers(summary, as_json)
+    echo_result(summary, as_json)
+
+
+def _save_images(path: str, outputs: np.ndarray) -> None:
+    with replacing(path) as partial:
+        require("matplotlib.pyplot", "plot").imsave(partial, _image_grid(outputs), cmap="gray", vmin=0, vmax=1)
 
 
 def _image_grid(outputs: np.ndarray) -> np.ndarray:

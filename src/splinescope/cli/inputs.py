@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from ..support.arrays import read_array, reader_of, split_name
 from ..support.checks import check_file
 from ..support.errors import InputError
 from ..support.files import current_folder_first
-from ._outputs import options
+from ._outputs import Checked, options
 
 if TYPE_CHECKING:
     import torch
@@ -27,73 +28,45 @@ MODEL_HELP = "an .onnx or .nnet file, or package.module:factory (with --weights 
 _FILES = (".onnx", ".nnet")
 
 
-class _ModelName(click.ParamType):
-    """MODEL, refused while options are read if nothing of that name is there: before torch is loaded."""
-
-    name = "MODEL"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return check_model_name(value)
-
-
-class _DataFile(click.ParamType):
-    """A file of numbers, refused while options are read if it is not there or of another kind."""
-
-    name = "FILE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        file, _ = split_name(value)
-        reader_of(file)
-        check_file(file)
-        return str(value)
-
-
-class _LossName(click.ParamType):
-    """The name of a loss; the table of them is looked up only when one is given: help stays fast."""
-
-    name = "LOSS"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from ..support.losses import named_loss
-
-        named_loss(value, functions=False)
-        return str(value)
-
-
-class _Numbers(click.ParamType):
+def _numbers(number: type[int] | type[float], least: float = -math.inf) -> Checked:
     """Numbers separated by commas: "1,28,28" as (1, 28, 28)."""
 
-    name = "NUMBERS"
-
-    def __init__(self, *, whole: bool = False, least: int | None = None) -> None:
-        self._whole, self._least = whole, least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):
-            return value
-        option = "it" if param is None else param.opts[-1]
+    def check(given: str, option: str) -> tuple[float, ...]:
         try:
-            numbers = tuple((int if self._whole else float)(part) for part in value.split(","))
+            numbers = tuple(number(part) for part in given.split(","))
         except ValueError:
-            kind = "whole numbers" if self._whole else "numbers"
-            raise InputError(f"{option} must be {kind} separated by commas, e.g. 2,3; got {value!r}.") from None
-        if self._least is not None and min(numbers) < self._least:
-            raise InputError(f"{option} must be {self._least} or more, got {value!r}.")
+            kind = "whole numbers" if number is int else "numbers"
+            raise InputError(f"{option} must be {kind} separated by commas, e.g. 2,3; got {given!r}.") from None
+        if min(numbers) < least:
+            raise InputError(f"{option} must be {least:g} or more, got {given!r}.")
         return numbers
 
-
-class _RadiusType(click.ParamType):
-    name = "NUMBER|auto"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        return "auto" if value == "auto" else click.FLOAT.convert(value, param, ctx)
+    return Checked("NUMBERS", check)
 
 
-model_name, data_file, loss_name = _ModelName(), _DataFile(), _LossName()
-numbers, shape_numbers = _Numbers(), _Numbers(whole=True, least=1)
+def _check_radius(given: str, option: str) -> float | str:
+    try:
+        return "auto" if given == "auto" else float(given)
+    except ValueError:
+        raise InputError(f"{option} must be a number or auto, got {given!r}.") from None
 
 
-def check_model_name(model: str) -> str:
+def check_data_file(path: str, _option: str = "") -> str:
+    """`path`, refused unless a file of numbers is there."""
+    file, _ = split_name(path)
+    reader_of(file)
+    check_file(file)
+    return path
+
+
+def _check_loss(name: str, _option: str) -> str:
+    from ..support.losses import named_loss
+
+    named_loss(name, functions=False)
+    return name
+
+
+def check_model_name(model: str, _option: str = "") -> str:
     """`model`, refused unless it is a file that exists or a factory in a module that can be found."""
     if Path(model).suffix in _FILES:
         check_file(model)
@@ -109,6 +82,9 @@ def check_model_name(model: str) -> str:
     return model
 
 
+model_name, data_file = Checked("MODEL", check_model_name), Checked("FILE", check_data_file)
+loss_name = Checked("LOSS", _check_loss)
+numbers, whole_numbers, shape_numbers = _numbers(float), _numbers(int), _numbers(int, 1)
 _OUTPUT = "splinescope.output"
 
 
@@ -136,7 +112,7 @@ data_option = click.option(
     "--data", type=data_file, required=True, help="Inputs, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."
 )
 radius_option = click.option(
-    "--radius", type=_RadiusType(), default="auto", show_default=True,
+    "--radius", type=Checked("NUMBER|auto", _check_radius), default="auto", show_default=True,
     help="Size of the neighbourhood; auto: half the data's spacing.",
 )  # fmt: skip
 slice_options = options(
@@ -145,8 +121,8 @@ slice_options = options(
                  help="through: the plane of 3 points, the space of 4...; segment: the line of 2; box: random "
                       "directions about 1; axes: along coordinate axes."),
     click.option("--points", type=data_file, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
-    click.option("--rows", type=_Numbers(whole=True), help="Which rows of --points, e.g. 3,14,15; the first ones by "
-                                                           "default (three of them for through)."),
+    click.option("--rows", type=whole_numbers,
+                 help="Which rows of --points, e.g. 3,14,15; the first ones by default (three of them for through)."),
     shape_option,
     click.option("--pad", default=0.0, show_default=True, help="through, segment: margin as a fraction of the size."),
     click.option("--outline", type=click.Choice(["square", "triangle", "box", "simplex"]), default="square",
@@ -154,7 +130,7 @@ slice_options = options(
     click.option("--half-width", default=1.0, show_default=True, help="box: half the side."),
     click.option("--directions", default=2, show_default=True, help="box: how many random directions."),
     click.option("--seed", default=0, show_default=True, help="box: seed of the random directions."),
-    click.option("--axes", type=_Numbers(whole=True), default="0,1", show_default=True,
+    click.option("--axes", type=whole_numbers, default="0,1", show_default=True,
                  help="axes: one or more indices into the flat input."),
     click.option("--low", type=numbers, default="-1", show_default=True,
                  help="axes: lower ends, one number or one per axis."),

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..support.checks import check_rows_of
+from ..support.drawing import drawing
 from ..support.errors import InputError
-from ._outputs import echo_facts, echo_json, json_option, note, plot_option, write_figure, written_file
+from ._outputs import echo_result, facts, json_option, plot_option, write, write_figure, written_file
 from .inputs import MODEL_HELP, data_file, loss_name, model_arguments, read_array, read_labels, read_model
 
 if TYPE_CHECKING:
@@ -85,19 +86,11 @@ def landscape_command(
         summary |= {"least": float(result.losses.min()), "largest": float(result.losses.max()),
                     "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
     summary["certainty"] = result.certainty
-    if plot is not None:
-        scale = {} if exact else {"log": bool((result.losses > 0).all())}
-        write_figure(lambda: result.plot(**scale), plot)
-    if html is not None:
-        from ..plot.landscape import write_surface_page
-
-        write_surface_page(result, html, title=model)
-        note(f"wrote {html}")
-    if as_json:  # JSON has no number for infinity
-        finite = {k: None if isinstance(v, float) and v - v != 0 else v for k, v in summary.items()}
-        echo_json(finite)
-    else:
-        echo_facts((name.replace("_", " "), value) for name, value in summary.items())
+    scale = {} if exact else {"log": bool((result.losses > 0).all())}
+    write_figure(plot, lambda: result.plot(**scale))
+    write(html, lambda page: drawing("landscape.write_surface_page")(result, page, title=model))
+    finite = {k: None if isinstance(v, float) and v - v != 0 else v for k, v in summary.items()}  # for JSON
+    echo_result(finite, as_json, facts((name.replace("_", " "), value) for name, value in summary.items()))
 
 
 def _load_data(path: str, labels: str | None) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ._outputs import echo_numbers, echo_result, json_option, plot_option, write_figure
+from ._outputs import echo_result, json_option, plot_option, write_figure
 from .inputs import MODEL_HELP, data_option, model_arguments, radius_option, read_model, read_rows, shape_option
 
 
@@ -56,7 +56,7 @@ def complexity_command(
     }
     if found.tiles is not None:
         result["mean tiles"] = float(found.tiles.double().mean())
-    echo_numbers(result, as_json)
+    echo_result(result, as_json)
 
 
 @click.command("normalization", epilog=f"MODEL is {MODEL_HELP}.")
@@ -81,7 +81,7 @@ def normalization_command(
     network = read_model(model, weights)
     rows = read_rows(data, shape, network)
     report = normalization_report(network, rows if batch_size is None else list(rows.split(batch_size)))
-    echo_result(report.summary(), report.records(), as_json)
+    echo_result(report.records(), as_json, report.summary())
 
 
 @click.command("representation", epilog=f"MODEL is {MODEL_HELP}.")
@@ -107,6 +107,5 @@ def representation_command(
 
     network = read_model(model, weights)
     geometry = representation_geometry(network, read_rows(data, shape, network)[:rows])
-    echo_result(geometry.summary(), {"method": geometry.method, "layers": geometry.records()}, as_json)
-    if plot is not None:
-        write_figure(geometry.plot, plot, dpi=150)
+    echo_result({"method": geometry.method, "layers": geometry.records()}, as_json, geometry.summary())
+    write_figure(plot, geometry.plot, dpi=150)

@@ -72,7 +72,7 @@ def _measure(
     y = None if labels is None else read_labels(labels)
     found = measure(subject, x, y, include=include or None, out=out, **chosen)
     note(f"wrote {out} and its numbers as .json")
-    echo_result(found.summary(), found.records(), as_json)
+    echo_result(found.records(), as_json, found.summary())
 
 
 @click.command("report", epilog=f"MODEL is {MODEL_HELP}.")

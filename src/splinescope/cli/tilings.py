@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
+from ..support.drawing import drawing
 from ..support.errors import InputError
 from ._outputs import (
     check_page,
-    echo_facts,
-    echo_json,
-    echo_numbers,
     echo_result,
+    facts,
     json_option,
     note,
     options,
     picture_options,
     plot_option,
     quiet_option,
+    write,
     write_figure,
     write_pictures,
     written_file,
@@ -76,12 +76,10 @@ def tessellate_command(
         note(tiling.approximation.assurance)
     if tiling.count == 1 and tiling.sites:
         note("one tile: no fold meets this slice (inputs of a .nnet file are in their own units, such as feet)")
-    if out is not None:
-        tiling.save(out)
-        note(f"wrote {out}")
+    write(out, tiling.save)
     write_pictures(tiling, plot=plot, html=html, color=color, title=model)
     summary = tiling.summary()
-    echo_result(str(summary), summary.as_dict(), as_json)
+    echo_result(summary.as_dict(), as_json, str(summary))
 
 
 @click.command("show")
@@ -104,7 +102,7 @@ def show_command(file: str, plot: str | None, html: str | None, color: str, chec
 
     tiling = load_tiling(file)
     check_page(html, tiling.dimension)
-    facts = {
+    found = {
         "tiles": tiling.count,
         "vertices": len(tiling.vertices),
         "dimension": tiling.dimension,
@@ -116,11 +114,9 @@ def show_command(file: str, plot: str | None, html: str | None, color: str, chec
         "complete": tiling.complete,
         "fingerprint": tiling.fingerprint,
     }
-    if as_json:
-        echo_json({**facts, "sites": [asdict(site) for site in tiling.sites]})
-    else:
-        sites = [("site", f"{s.path or '-'}: {s.op}, {s.units:,} units, depth {s.depth}") for s in tiling.sites]
-        echo_facts([*facts.items(), *sites])
+    sites = [("site", f"{s.path or '-'}: {s.op}, {s.units:,} units, depth {s.depth}") for s in tiling.sites]
+    records = {**found, "sites": [asdict(site) for site in tiling.sites]}
+    echo_result(records, as_json, facts([*found.items(), *sites]))
     write_pictures(tiling, plot=plot, html=html, color=color, title=Path(file).stem)
     if check:
         report = tiling.check()
@@ -148,7 +144,7 @@ def stats_command(file: str, other: str | None, as_json: bool) -> None:
 
     tiling = load_tiling(file)
     result = tiling.summary() if other is None else compare_tilings(tiling, load_tiling(other))
-    echo_result(str(result), result.as_dict(), as_json)
+    echo_result(result.as_dict(), as_json, str(result))
 
 
 @click.command("surface", epilog=f"MODEL is {MODEL_HELP}, with three inputs.")
@@ -185,16 +181,11 @@ def surface_command(
     mesh = level_set(read_model(model, weights), box, level, output=output, progress=not quiet, **limits)
     if not len(mesh):
         note(f"no surface: output {output} does not take the value {level:g} in the box")
-    if out is not None:
-        mesh.save(out)
-        note(f"wrote {out}")
-    if plot is not None:
-        from ..plot.solid import plot_mesh
-
-        write_figure(lambda: plot_mesh(mesh, axes={"x": "yzx", "y": "zxy", "z": "xyz"}[up]), plot)
+    write(out, mesh.save)
+    write_figure(plot, lambda: drawing("solid.plot_mesh")(mesh, axes={"x": "yzx", "y": "zxy", "z": "xyz"}[up]))
     found: dict[str, Any] = {
         "faces": len(mesh), "vertices": len(mesh.vertices), "area": mesh.area, "closed": mesh.closed,
         "components": mesh.components, "euler": mesh.euler, "volume": mesh.volume if mesh.closed else None,
         "certainty": mesh.certainty,
     }  # fmt: skip
-    echo_numbers(found, as_json)
+    echo_result(found, as_json)

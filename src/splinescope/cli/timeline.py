@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from ..support.checks import require
-from ._outputs import echo_json, json_option, note, plot_option, write_figure, written_file
+from ..support.drawing import drawing
+from ._outputs import echo_result, json_option, note, plot_option, write, write_figure, written_file
 from .inputs import (
-    data_file,
+    check_data_file,
     make_slice,
     model_name,
     pick_option,
@@ -25,7 +26,7 @@ def _named_files(ctx: click.Context, param: click.Parameter, given: tuple[str, .
     pairs = [(name, file) for name, _, file in (entry.partition("=") for entry in given)]
     if not all(file for _, file in pairs):
         raise click.UsageError("--data must be NAME=FILE, e.g. train=x.npy")
-    return [(name, data_file.convert(file, param, ctx)) for name, file in pairs]
+    return [(name, check_data_file(file)) for name, file in pairs]
 
 
 @click.command("timeline")
@@ -66,9 +67,8 @@ def timeline_command(
     from ..complexity import timeline
 
     if film_path is not None:
-        from ..plot.timeline import check_film
-
-        check_film(film_path)
+        require("matplotlib", "plot").use("Agg")
+        drawing("timeline.check_film")(film_path)
     network = read_model(model)
     if not isinstance(network, torch.nn.Module):
         raise click.UsageError("--model must be package.module:factory: checkpoints hold parameters only")
@@ -77,21 +77,10 @@ def timeline_command(
     sets = {name: torch.from_numpy(read_array(file, view.input_shape)).to(like) for name, file in files.items()}
     story = timeline(network, folder, view, x=sets, radius=radius, near=near, workers=workers,
                      progress=lambda share, what: note(f"{share:4.0%} {what}"))  # fmt: skip
-    if out is not None:
-        story.save(out)
-        note(f"wrote {out}")
-    if plot is not None:
-        write_figure(story.plot, plot, dpi=150)
-    if film_path is not None:
-        require("matplotlib", "plot").use("Agg")
-        from ..plot import film
-
-        film(story, film_path)
-        note(f"wrote {film_path}")
+    write(out, story.save)
+    write_figure(plot, story.plot, dpi=150)
+    write(film_path, lambda path: drawing("timeline.film")(story, path))
     table = {"step": story.steps.tolist(), **{name: values.tolist() for name, values in story.measures.items()}}
-    if as_json:
-        echo_json(table)
-        return
-    click.echo("  ".join(f"{name:>19}" for name in table))
-    for row in zip(*table.values(), strict=True):
-        click.echo("  ".join(f"{value:19.6g}" for value in row))
+    rows = [[f"{value:19.6g}" for value in row] for row in zip(*table.values(), strict=True)]
+    lines = ["  ".join(row) for row in ([f"{name:>19}" for name in table], *rows)]
+    echo_result(table, as_json, "\n".join(lines))

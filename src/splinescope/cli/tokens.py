@@ -63,11 +63,9 @@ def tokens_command(
             f"{error} (token ids are {int(ids.min())} to {int(ids.max())}: --encode names the function that makes the "
             "model's tokens, --window cuts a long text into pieces)"
         ) from error
-    if out is not None:
-        write_arrays(out, _arrays(found))
-    if plot is not None:
-        labels = list(content[: ids.numel()]) if encode is None and content.isascii() else None
-        write_figure(lambda: found.plot(quantity, tokens=labels), plot)
+    write_arrays(out, _arrays(found))
+    labels = list(content[: ids.numel()]) if encode is None and content.isascii() else None
+    write_figure(plot, lambda: found.plot(quantity, tokens=labels))
     means = found.means()
     layers = [
         {"path": path, **{q: means[f"{q}/{i} {path}"] for q in ("active", "nearest", "folds")}}
@@ -75,7 +73,7 @@ def tokens_command(
     ]
     numbers = {"tokens": int(found.mask.sum()), "radius": radius, "layers": layers,
                "features": found.features()[0].tolist(), "what": found.assurance}  # fmt: skip
-    echo_result(found.summary(), numbers, as_json)
+    echo_result(numbers, as_json, found.summary())
 
 
 def _encoded(name: str, content: str) -> list[int]:

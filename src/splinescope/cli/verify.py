@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ._outputs import echo_json, json_option
+from ._outputs import echo_result, json_option
 
 _EXIT = {True: 0, False: 10, None: 3}  # it holds, it is violated, it is undecided
 
@@ -52,15 +52,12 @@ def verify_command(
     if style == "vnncomp":
         click.echo(_competition_words(found))
         return
-    if as_json:
-        echo_json(_plain(found, margin))
-    else:
-        click.echo({True: "holds", False: "violated", None: "undecided"}[found.holds])
-        click.echo(found.summary())
-        if margin and found.holds:
-            click.echo(f"margin {found.margin:.12g}")
-        if found.unsafe is not None:
-            click.echo(f"unsafe share {found.unsafe.share:.12g} in {len(found.unsafe)} polytopes")
+    lines = [{True: "holds", False: "violated", None: "undecided"}[found.holds], found.summary()]
+    if margin and found.holds:
+        lines.append(f"margin {found.margin:.12g}")
+    if found.unsafe is not None:
+        lines.append(f"unsafe share {found.unsafe.share:.12g} in {len(found.unsafe)} polytopes")
+    echo_result(_plain(found, margin), as_json, "\n".join(lines))
     sys.exit(_EXIT[found.holds])
 
 

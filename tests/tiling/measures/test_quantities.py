@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.cli._outputs import QuantityName
+from splinescope.cli._outputs import quantity_name
 from splinescope.tiling.measures.quantities import QUANTITIES, Quantity, available, corner_depths, quantity
 
 from ... import cases
@@ -60,7 +60,7 @@ def test_a_registered_quantity_is_in_pictures_and_pages(registered, tmp_path):
 
 def test_the_command_line_takes_every_quantity():
     for name in QUANTITIES:
-        assert QuantityName().convert(name, None, None) == name
+        assert quantity_name.convert(name, None, None) == name
 
 
 def test_every_quantity_is_explained():
