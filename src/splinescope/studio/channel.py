@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -83,8 +85,8 @@ class Channel:
             self._playground.close()
 
     def post(self, message: Any) -> None:
-        """Send from any thread: bytes as they are, anything else as JSON."""
-        out = message if isinstance(message, bytes) else json.dumps(message)
+        """Send from any thread: bytes and text as they are, anything else as JSON."""
+        out = message if isinstance(message, (bytes, str)) else json.dumps(message)
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is there to read
             self._loop.call_soon_threadsafe(self._outbox.put_nowait, out)
 
@@ -127,30 +129,22 @@ class Channel:
             raise InputError("this page has too much under way: wait or cancel.")
         job = Job(lambda share, now: self.post({"id": number, "progress": share, "now": now}))
 
-        def work(job: Job) -> None:
-            try:
-                answer = verb(self._kept, job, message)
-                self.post(
-                    pack({"id": number, **answer["frame"]}) if "frame" in answer else {"id": number, "answer": answer}
-                )
-            except Cancelled:
-                self.post({"id": number, "error": "cancelled", "cancelled": True})
-            except SplinescopeError as error:
-                self.post({"id": number, "error": str(error)})
-            except Exception as error:  # a fault of ours must not take the server down, nor be hidden
-                self.post({"id": number, "error": fault(error)})
-            finally:
-                self._jobs.pop(number, None)
+        def work(job: Job) -> bytes | str:
+            answer = verb(self._kept, job, message)
+            frame = answer.get("frame")
+            return json.dumps({"id": number, "answer": answer}) if frame is None else pack({"id": number, **frame})
 
+        future = self._studio.pool.submit(job, work)
         self._jobs[number] = job
-        try:
-            future = self._studio.pool.submit(job, work)
-        except SplinescopeError:
-            self._jobs.pop(number, None)
-            raise
-        future.add_done_callback(lambda done: self._ended(number, done.exception()))
+        future.add_done_callback(partial(self._ended, number))
 
-    def _ended(self, number: int, error: BaseException | None) -> None:
-        self._jobs.pop(number, None)
-        if isinstance(error, Cancelled):  # before it began
+    def _ended(self, number: int, done: Future[bytes | str]) -> None:
+        """Answer for a job; a fault of ours must not take the server down, nor be hidden."""
+        self._jobs.pop(number)
+        error = done.exception()
+        if error is None:
+            self.post(done.result())
+        elif isinstance(error, Cancelled):
             self.post({"id": number, "error": "cancelled", "cancelled": True})
+        else:
+            self.post({"id": number, "error": str(error) if isinstance(error, SplinescopeError) else fault(error)})

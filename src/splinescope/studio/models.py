@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import star, two_moons
-from ..network.freeze import statistics
+from ..network.freeze import FrozenNorm, statistics
 from ..normalization import initialize_
 from ..normalization.initialize import METHODS
 from ..support.errors import InputError
@@ -19,31 +19,22 @@ NOT_AFFINE = ("layer", "group", "rms")
 """Norms whose statistics are those of each point: the picture holds them at the mean over the data, and says so."""
 
 
-class HeldNorm(nn.Module):
+class HeldNorm(FrozenNorm):
     """A norm that trains as itself; in evaluation its statistics are those of the last batch, averaged: affine."""
 
-    mean: Tensor
-    variance: Tensor
-
     def __init__(self, norm: nn.LayerNorm | nn.GroupNorm | nn.RMSNorm, width: int) -> None:
-        super().__init__()
-        self.norm = norm
-        self.eps = norm.eps if norm.eps is not None else torch.finfo(torch.float64).eps
         size = width if isinstance(norm, nn.GroupNorm) else 1
-        self.register_buffer("mean", torch.zeros(size))
-        self.register_buffer("variance", torch.ones(size))
+        super().__init__(norm, torch.zeros(size, dtype=torch.float64), torch.ones(size, dtype=torch.float64))
+        self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training:
-            with torch.no_grad():
-                mean, variance = statistics(self.norm, x)
-                self.mean.copy_(mean.reshape(-1))
-                self.variance.copy_(variance.reshape(-1))
-            normed: Tensor = self.norm(x)
-            return normed
-        y = (x - self.mean) / torch.sqrt(self.variance + self.eps) * self.norm.weight
-        bias = getattr(self.norm, "bias", None)
-        return y if bias is None else y + bias
+        if not self.training:
+            return super().forward(x)
+        with torch.no_grad():
+            for held, now in zip((self.mean, self.variance), statistics(self.norm, x), strict=True):
+                held.copy_(now)
+        normed: Tensor = self.norm(x)
+        return normed
 
 
 class Absolute(nn.Module):
@@ -76,12 +67,7 @@ class Layer(nn.Module):
 
     def offset(self) -> Tensor | None:
         """The parameter that shifts every unit's fold: the norm's bias if it has one, else the linear map's."""
-        if isinstance(self.norm, nn.BatchNorm1d):
-            return self.norm.bias
-        if isinstance(self.norm, HeldNorm):
-            return getattr(self.norm.norm, "bias", None)
-        bias: Tensor = self.linear.bias  # type: ignore[assignment]
-        return bias
+        return getattr(self.linear if isinstance(self.norm, nn.Identity) else self.norm, "bias", None)
 
 
 def make_network(recipe: Recipe, classes: int, data: Tensor) -> nn.Sequential:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..normalization.initialize import METHODS
-from ..support.checks import as_float64_array, check_choice
+from ..support.checks import as_float64_array, check_choice, check_whole
 from ..support.errors import InputError
 
 DATA = ("moons", "circles", "star", "spirals", "xor", "blobs", "own")
@@ -67,8 +67,11 @@ class Recipe:
         for name, value in given.items():
             if name in CHOICES:
                 checked[name] = check_choice(str(value), name, CHOICES[name])
-            elif name in WHOLE or name in REAL:
-                checked[name] = _number(value, name)
+            elif name in WHOLE:
+                low, high = WHOLE[name]
+                checked[name] = check_whole(value, name, least=low, most=high)
+            elif name in REAL:
+                checked[name] = check_real(value, name, *REAL[name])
             elif name == "points":
                 checked[name] = _points(value)
             else:
@@ -85,18 +88,11 @@ def limits() -> dict[str, Any]:
     return {"choices": CHOICES, "ranges": {**WHOLE, **REAL}, "defaults": Recipe().as_dict(), "smooth": SMOOTH}
 
 
-def _number(value: Any, name: str) -> float | int:
-    low, high = WHOLE.get(name) or REAL[name]
-    whole = name in WHOLE
-    try:
-        number = float(value)
-        ok = not isinstance(value, bool) and low <= number <= high and (not whole or number == int(number))
-    except (TypeError, ValueError, OverflowError):
-        ok = False
-    if not ok:
-        kind = "a whole number" if whole else "a number"
-        raise InputError(f"{name} must be {kind} from {low:g} to {high:g}, got {str(value)[:40]!r}.")
-    return int(number) if whole else number
+def check_real(value: Any, name: str, low: float = -1e300, high: float = 1e300) -> float:
+    """`value`, refused unless it is a number from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise InputError(f"{name} must be a number from {low:g} to {high:g}, got {str(value)[:40]!r}.")
+    return float(value)
 
 
 def _points(value: Any) -> tuple[tuple[float, float, float], ...]:

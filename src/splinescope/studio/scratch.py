@@ -7,12 +7,10 @@ import shutil
 import stat
 import tempfile
 import weakref
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows: nothing tells there whose server still runs, so nothing of another is removed
-    fcntl = None  # type: ignore[assignment]
+from ..support.files import locked
 
 _NAME = "splinescope-studio-"
 _LOCK = "lock"
@@ -29,15 +27,11 @@ class Scratch:
         above = Path(tempfile.gettempdir())
         for folder in above.glob(f"{_NAME}*"):
             _remove_if_left(folder)
-        self.folder: Path
-        lock: int | None = None
-        if fcntl is None:  # no lock is asked for there, and a folder with an open file cannot be renamed
-            self.folder = Path(tempfile.mkdtemp(prefix=_NAME))
-        else:
-            made = Path(tempfile.mkdtemp(prefix="splinescope-new-"))  # named when it is locked: others may look now
-            lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self.folder = made.rename(above / made.name.replace("splinescope-new-", _NAME))
+        self.folder = Path(tempfile.mkdtemp(prefix="splinescope-new-"))
+        (self.folder / _LOCK).touch()
+        lock = ExitStack()
+        if lock.enter_context(locked(self.folder / _LOCK)):  # named only now: another server may look for the name
+            self.folder = self.folder.rename(above / self.folder.name.replace("splinescope-new-", _NAME))
         self.uploads = self.folder / "uploads"
         self.uploads.mkdir()
         self._end = weakref.finalize(self, _remove, self.folder, lock)
@@ -47,26 +41,16 @@ class Scratch:
         self._end()
 
 
-def _remove(folder: Path, lock: int | None) -> None:
+def _remove(folder: Path, lock: ExitStack) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # a file that is open somewhere stays, on some systems
-    if lock is not None:
-        os.close(lock)
+    lock.close()
 
 
 def _remove_if_left(folder: Path) -> None:
     """Remove a folder that is ours by its name, its owner and its lock, unless a server holds the lock."""
-    if fcntl is None:
-        return
-    try:
+    with suppress(OSError):  # no lock in it, or removed meanwhile: not for us
         about = folder.lstat()
-        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
-            return
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:  # no lock in it, or removed meanwhile: not for us
-        return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # its server runs
-        os.close(lock)
-    else:
-        _remove(folder, lock)
+        if stat.S_ISDIR(about.st_mode) and (folder / _LOCK).is_file():
+            with locked(folder / _LOCK, wait=False) as held:
+                if held and about.st_uid == os.getuid():
+                    shutil.rmtree(folder, ignore_errors=True)

@@ -17,7 +17,7 @@ from ..support.errors import InputError
 from ..tiling import Slice, Tiling, tessellate
 from ..tiling.approximation import Approximation
 from .models import NOT_AFFINE, Layer, make_network, make_set
-from .recipe import SMOOTH, Recipe
+from .recipe import SMOOTH, Recipe, check_real
 
 REACH = 2.6
 """Half the side of the square that the playground shows."""
@@ -97,7 +97,7 @@ class Trainer:
 
     def move_point(self, index: Any, x: Any, y: Any) -> None:
         """Put a data point elsewhere."""
-        place = _finite([x, y], "the point")
+        place = [check_real(each, "the point") for each in (x, y)]
         self.x[check_index(index, "point", len(self.x))] = torch.from_numpy(np.clip(place, -REACH, REACH))
 
     def move_fold(self, layer: Any, unit: Any, x: Any, y: Any, knot: Any = 0.0) -> None:
@@ -106,7 +106,7 @@ class Trainer:
         offset = block.offset()
         if offset is None:
             raise InputError(f"{self.recipe.norm} norm has no offset: its folds are moved by weights alone.")
-        *place, level = _finite([x, y, knot], "the place")
+        *place, level = (check_real(each, "the place") for each in (x, y, knot))
         point = torch.tensor([place], dtype=torch.float64)
         seen: list[Tensor] = []
         keep = Hooked(before=[(block.act, lambda _module, inputs: seen.append(inputs[0]))])
@@ -118,7 +118,7 @@ class Trainer:
     def set_weight(self, layer: Any, unit: Any, source: Any, value: Any) -> None:
         """Set one weight of a unit (`source` -1: its offset)."""
         block, number = self._unit(layer, unit)
-        size = float(np.clip(_finite([value], "a weight")[0], -100, 100))
+        size = float(np.clip(check_real(value, "a weight"), -100, 100))
         with torch.no_grad():
             if source == -1:
                 offset = block.offset()
@@ -235,13 +235,3 @@ def _optimizer(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
         return kind(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
     momentum = 0.9 if recipe.optimizer == "momentum" else 0.0
     return torch.optim.SGD(model.parameters(), lr=recipe.rate, momentum=momentum, weight_decay=recipe.decay)
-
-
-def _finite(values: list[Any], name: str) -> list[float]:
-    try:
-        numbers = [float(value) for value in values]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers.") from error
-    if not np.isfinite(numbers).all():
-        raise InputError(f"{name} must be finite.")
-    return numbers

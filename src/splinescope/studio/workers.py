@@ -15,7 +15,7 @@ TORCH = threading.RLock()
 """Held while a network is read or trained: torch's export is not made for several threads at a time."""
 
 
-def fault(error: Exception) -> str:
+def fault(error: BaseException) -> str:
     """What a page is told of an error that it did not cause; the terminal gets the whole."""
     if isinstance(error, MemoryError):
         return "There is not enough memory for this."
