@@ -16,8 +16,8 @@ from splinescope.complexity.neighborhoods import Radius
 from splinescope.landscape.inputs import Model, check_data, check_model, fitting_inputs
 from splinescope.landscape.skip_conditioning import singular_conditions
 from splinescope.network.readable import unwrap
-from splinescope.network.reading.twin import copied
 from splinescope.network.watching.intercept import Hooked
+from splinescope.network.watching.undisturbed import copied
 from splinescope.support.checks import as_float64_array
 from splinescope.support.derivatives import differentiating
 from splinescope.support.display import Result, table

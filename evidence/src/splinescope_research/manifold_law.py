@@ -20,7 +20,7 @@ from splinescope.generative.domains import LatentDomain, check_domain
 from splinescope.generative.pushforward import Generator, latent_map
 from splinescope.generative.resampling import effective_size
 from splinescope.generative.volume import log_volume
-from splinescope.network.module import module_of
+from splinescope.network.network import module_of
 from splinescope.support.checks import as_rows, check_generator, check_whole
 from splinescope.support.derivatives import row_jacobians
 from splinescope.support.display import Result, table

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from splinescope.network.readable import unwrap
-from splinescope.network.reading.twin import copied
 from splinescope.network.watching.batch_statistics import Forward, batch_norms
+from splinescope.network.watching.undisturbed import copied
 from splinescope.support.checks import check_whole
 from splinescope.support.display import Shown
 from splinescope.support.errors import InputError

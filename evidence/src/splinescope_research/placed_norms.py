@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from splinescope.network.readable import floating_like, unwrap
-from splinescope.network.reading.twin import copied
+from splinescope.network.watching.undisturbed import copied
 from splinescope.support.checks import as_rows, check_choice, check_whole
 from splinescope.support.errors import InputError
 

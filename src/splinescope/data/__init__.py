@@ -1,4 +1,7 @@
-"""Sets to look at networks with: toys in the plane, scikit-learn's digits, Fashion-MNIST."""
+"""Sets to look at networks with, as tensors: toys in the plane, scikit-learn's digits, Fashion-MNIST.
+
+Imports `support` alone.
+"""
 
 from .digits import digits
 from .fashion import fashion_mnist

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..network import SplineNetwork
-from ..network.module import module_of
+from ..network.network import module_of
 from ..network.program import Program
 from ..network.readable import check_mode, check_statistics, floating_like
 from ..network.watching.ending import before_ending

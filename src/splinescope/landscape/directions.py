@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..network import SplineNetwork
-from ..network.module import module_of
+from ..network.network import module_of
 from ..support.checks import check_positive, check_whole
 from ..support.display import Result
 from ..support.errors import InputError

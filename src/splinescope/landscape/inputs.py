@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork, trace
 from ..network.files.onnx import OnnxNetwork
-from ..network.module import module_of
+from ..network.network import module_of
 from ..network.outputs import Picked
 from ..network.readable import check_mode
 from ..support.checks import as_rows, check_rows_of, check_whole

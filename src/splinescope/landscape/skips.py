@@ -21,7 +21,7 @@ from ..network.ops.call import op_name
 from ..network.readable import as_batch
 from ..network.reading.export import export
 from ..network.reading.source import module_path
-from ..network.reading.twin import copied
+from ..network.watching.undisturbed import copied
 from ..support.checks import as_rows
 from ..support.display import Result, numbered
 from ..support.errors import InputError

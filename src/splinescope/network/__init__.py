@@ -1,4 +1,7 @@
-"""Models in, `SplineNetwork` out: the graph of affine steps and folds."""
+"""Models in (modules, ONNX and .nnet files), `SplineNetwork` out: the graph of affine steps and folds.
+
+Imports `support` alone.
+"""
 
 from .freeze import freeze_statistics
 from .load import load

@@ -11,8 +11,8 @@ from splinescope.support.checks import as_rows
 from splinescope.support.errors import InputError
 
 from .readable import unwrap
-from .reading.twin import copied
 from .watching.intercept import Hooked
+from .watching.undisturbed import copied
 
 Norm = nn.LayerNorm | nn.GroupNorm | nn.RMSNorm | nn.modules.instancenorm._InstanceNorm
 

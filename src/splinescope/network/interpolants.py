@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from ..support.errors import SplinescopeError, UnsupportedModelError
+from .ops import operation
 from .ops.registry import Line
-from .ops.table import operation
 
 _GRID = 4001  # places at which curvature is tabulated
 _HALVINGS = 20  # of an interval on the way to its largest error

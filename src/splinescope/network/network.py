@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from torch.fx import Node
 from torch.utils import _pytree
 
-from splinescope.support.checks import as_rows, no_batch_axis
+from splinescope.support.checks import as_rows, check_module, no_batch_axis
 from splinescope.support.display import Shown, counted, table
 from splinescope.support.errors import InputError, UnsupportedModelError
 from splinescope.support.threads import ALONE, one_torch_thread
 
 from .outputs import Output, Picked, choose_output, leaves_of
 from .program import Affine, Fold, Program, Site, Tournament, site_names
-from .readable import as_batch, check_mode, unwrap
+from .readable import as_batch, check_mode, check_readable, unwrap
 from .reading.agreement import asks_for_rows, check_agreement, size_conditions
 from .reading.cache import traced_before, what_it_does
 from .reading.direct import read_sequence
@@ -75,6 +75,13 @@ def trace(model: nn.Module | SplineNetwork, x: Any, *, output: Output = None, sm
     with ALONE, one_torch_thread():
         does = what_it_does(model, batch) if sequence is None else sequence.text
         return traced_before(model, (output, smooth), does, read)
+
+
+def module_of(model: object) -> nn.Module:
+    """The torch module that is meant, as one that returns one tensor; of a network that was read, the one read."""
+    module = model.module if isinstance(model, SplineNetwork) else check_module(model)
+    check_readable(module)
+    return module if isinstance(module, Picked) else Picked(module)
 
 
 class SplineNetwork(Shown):

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ..network import SplineNetwork
-from ..network.ops.table import operation
+from ..network.ops import operation
 from ..network.program import Affine, Fold, Program, Step, Tournament, walked
 from ..network.watching.module_graph import WEIGHTED
 from ..tiling.measures.differentiate import recording

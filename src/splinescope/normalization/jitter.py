@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from ..network import trace
 from ..network.readable import unwrap
-from ..network.reading.twin import copied
 from ..network.watching.batch_statistics import batch_norms, set_statistics_
 from ..network.watching.intercept import Hooked
+from ..network.watching.undisturbed import copied
 from ..support.checks import as_float64_array, as_rows, check_generator
 from ..support.display import Result
 from ..support.drawing import drawn

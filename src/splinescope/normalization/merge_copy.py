@@ -14,8 +14,8 @@ from ..network import trace
 from ..network.outputs import Picked
 from ..network.program import Affine, Tournament
 from ..network.readable import check_mode, unwrap
-from ..network.reading.twin import copied
 from ..network.watching.module_graph import Call, Graph
+from ..network.watching.undisturbed import copied
 from ..support.checks import as_rows
 from ..support.errors import InputError, UnsupportedModelError
 from ._data import first_row

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..complexity import data_spacing
 from ..landscape.inputs import parameters_of
 from ..network import SplineNetwork, trace
-from ..network.module import module_of
+from ..network.network import module_of
 from ..network.outputs import one_tensor
 from ..network.program import Smooth
 from ..network.readable import check_mode

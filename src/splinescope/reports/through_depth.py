@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from ..generative import log_volume
-from ..network.module import module_of
+from ..network.network import module_of
 from ..plot.style import name_places
 from ..representation import representation_geometry
 from .block import NotApplicable, ReportBlock

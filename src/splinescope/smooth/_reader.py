@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from ..network.ops import operation
 from ..network.ops.python_names import plain_name
-from ..network.ops.table import operation
 from ..network.watching.calls import module_paths
 from ..network.watching.intercept import Functions, Hook, Hooked
 from ..support.errors import InputError, UnsupportedModelError

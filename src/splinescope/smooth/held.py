@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
+from ..network.ops import operation
 from ..network.ops.bend import COARSE, is_coarser
 from ..network.ops.composed import written_out
 from ..network.ops.python_names import FACTS, SCALARS, plain_name, writes
-from ..network.ops.table import operation
 from ..network.watching.intercept import Functions
 from ..support.errors import UnsupportedModelError
 from ._held_values import attention_weights, gate, opened, statistics, winners

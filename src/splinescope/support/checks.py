@@ -192,17 +192,6 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
         raise FileFormatError(f"{path} is not a readable {kind} file: {said}") from error
 
 
-def check_pair(value: Any, name: str, low: float, high: float) -> tuple[float, float]:
-    """`value` as two floats `low <= first <= second <= high`."""
-    try:
-        first, second = (float(v) for v in value)
-    except (TypeError, ValueError, RuntimeError):
-        first, second = np.nan, np.nan
-    if not low <= first <= second <= high:
-        raise InputError(f"{name} must be two numbers {low:g} <= first <= second <= {high:g}, got {value!r}.")
-    return first, second
-
-
 def check_names(value: Any, name: str) -> list[str]:
     """`value` as a list of strings; one string alone is refused, which would be read letter by letter."""
     if not (isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)):

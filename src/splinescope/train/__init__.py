@@ -1,4 +1,7 @@
-"""Measuring while a network trains: when, by what loop, and where the records go. Each part adds what it measures."""
+"""Measuring while a network trains: when, by what loop, and where the records go. Each part adds what it measures.
+
+In: steps of a training loop. Out: records, in memory, in a folder and in loggers. Imports `support` alone.
+"""
 
 from .callbacks import lightning_callback, trainer_callback
 from .monitor import TrainingMonitor

@@ -40,7 +40,7 @@ def test_the_examples_work_when_pasted_into_a_fresh_interpreter():
     """Before the table is filled; below, after it: the user's entry is the one that is used."""
     use = """
 import torch, splinescope as ss
-from splinescope.network.ops.table import operation
+from splinescope.network.ops import operation
 net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Softshrink())
 assert ss.local_complexity(net, torch.randn(2, 2), radius=0.1).sites[0].op == "softshrink"
 assert operation("softshrink").rule.__module__ == operation("movedim").rule.__module__ == "__main__"

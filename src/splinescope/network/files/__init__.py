@@ -1,4 +1,4 @@
-"""Networks in files: ONNX and .nnet as torch modules. Nothing in a file is executed.
+"""Files in (ONNX, .nnet), torch modules out. Nothing in a file is executed.
 
-Imports `support` alone.
+Operators of ONNX are added in `onnx_ops` and `onnx_shapes`. Imports `watching` for the sizes of values.
 """

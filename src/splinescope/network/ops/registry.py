@@ -3,7 +3,7 @@
 Lowering asks for the rule of an op or the reason why there is none, `find_ending` for the name under which it may stand
 at the very end, watchers of a forward pass for its bend, smooth networks for its role, generators whether it squashes,
 interpolants for its tails, and output bounds whether it is a ramp. The files beside this one fill the table, one per
-family; `table` imports them all.
+family.
 """
 
 from __future__ import annotations
@@ -139,17 +139,10 @@ def _rule(kind: Kind, ops: tuple[str, ...], facts: dict[str, Any]) -> Callable[[
 
 
 def _enter(op: str, **facts: Any) -> None:
-    """Enter an op; a rule of the user's own takes the place of the package's, whichever comes first."""
+    """Enter an op; a rule of the user's own takes the place of the package's."""
     present, entry = OPERATIONS.get(op), Operation(op, **facts)
-    if present is None:
-        OPERATIONS[op] = entry
-    elif _is_own(entry.rule) or _is_own(present.rule):
-        users, ours = (entry, present) if _is_own(entry.rule) else (present, entry)
-        OPERATIONS[op] = replace(users, role=users.role or ours.role)
-    else:
-        raise ValueError(f"{op} is in the table already, as {present.kind}.")
-
-
-def _is_own(rule: Rule | None) -> bool:
-    """Whether a rule is the user's own."""
-    return rule is not None and not (rule.__module__ or "").startswith("splinescope.")
+    if present is not None:
+        if entry.rule is None or (entry.rule.__module__ or "").startswith("splinescope."):
+            raise ValueError(f"{op} is in the table already, as {present.kind}.")
+        entry = replace(entry, role=entry.role or present.role)
+    OPERATIONS[op] = entry

@@ -23,8 +23,7 @@ from splinescope.support.errors import UnsupportedModelError
 from ..outputs import leaves_of
 from ..program import Program
 from ..rounding import cancelling_terms
-from ..watching.undisturbed import state_kept
-from .twin import exportable
+from ..watching.undisturbed import exportable, state_kept
 
 Finish = Callable[[Tensor], "Tensor | None"]
 """From the program's output to the module's: the ending; None where it is not continuous (argmax)."""

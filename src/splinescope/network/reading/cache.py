@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..watching.intercept import Operators
-from ..watching.undisturbed import state_kept
-from .twin import exportable
+from ..watching.undisturbed import exportable, state_kept
 
 if TYPE_CHECKING:
     from ..network import SplineNetwork

@@ -22,9 +22,8 @@ from splinescope.support.interrupt import held_back
 
 from ..ops.refused import RECURRENT
 from ..watching.calls import Composed
-from ..watching.undisturbed import state_kept
+from ..watching.undisturbed import exportable, state_kept
 from .rewrites import make_functional, rewrite_softshrink, rewrite_softsign, rewrite_written_out
-from .twin import exportable
 
 
 def export(model: nn.Module, batch: Tensor) -> Any:

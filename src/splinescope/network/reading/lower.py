@@ -14,13 +14,13 @@ from torch.fx import Node
 
 from splinescope.support.errors import UnsupportedModelError
 
+from ..ops import operation
 from ..ops.call import BATCH, Batch, Call, Curved, Live, Refusal, Rows, leaves, op_name, split_arguments, tree_map
 from ..ops.choices import COMPARISONS, Choices, Condition
 from ..ops.hinges import JUMP
 from ..ops.merged_rows import lifted
 from ..ops.registry import UNKNOWN
 from ..ops.reshapes import RESHAPES
-from ..ops.table import operation
 from ..program import Program, Step, Tournament
 from .source import Source, has_symbols, is_floating, module_kind, module_path
 

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx import Graph, Node
 
+from ..ops import operation
 from ..ops.call import op_name
 from ..ops.registry import UNKNOWN
-from ..ops.table import operation
 
 aten = torch.ops.aten
 
@@ -89,29 +89,32 @@ def _softsign() -> Any:
     return torch.ops.splinescope.softsign.default
 
 
+def _replaced(graph: Graph, node: Node, *steps: tuple[Any, ...]) -> None:
+    """Put calls `(op, *args)` in the place of a node; `...` stands for the result of the call before."""
+    made: Any = None
+    with graph.inserting_before(node):
+        for op, *args in steps:
+            options = args.pop() if args and isinstance(args[-1], dict) else {}
+            made = graph.call_function(op, tuple(made if arg is ... else arg for arg in args), options)
+            made.meta = dict(node.meta)
+    node.replace_all_uses_with(made)
+    _erase(graph, node)
+
+
 def rewrite_softsign(graph: Graph) -> None:
     """Read the quotient that `softsign` becomes as that op."""
     for node in list(graph.nodes):
         made_by = str(node.meta.get("torch_fn", ("", ""))[1]).rpartition(".")[2]
-        if node.target is torch.ops.aten.div.Tensor and made_by == "softsign":
-            with graph.inserting_before(node):
-                whole = graph.call_function(_softsign(), (node.args[0],))
-            whole.meta = dict(node.meta)
-            node.replace_all_uses_with(whole)
-            graph.erase_node(node)
+        if node.target is aten.div.Tensor and made_by == "softsign":
+            _replaced(graph, node, (_softsign(), node.args[0]))
 
 
 def rewrite_softshrink(graph: Graph) -> None:
     """softshrink(x) = x - clamp(x, -lambda, lambda), before torch makes comparisons of it."""
     for node in list(graph.nodes):
         if node.target is aten.softshrink.default:
-            bound = node.args[1] if len(node.args) > 1 else node.kwargs.get("lambd", 0.5)
-            with graph.inserting_before(node):
-                middle = graph.call_function(aten.clamp.default, (node.args[0], -bound, bound))
-                result = graph.call_function(aten.sub.Tensor, (node.args[0], middle))
-            middle.meta, result.meta = dict(node.meta), dict(node.meta)
-            node.replace_all_uses_with(result)
-            graph.erase_node(node)
+            x, bound = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs.get("lambd", 0.5)
+            _replaced(graph, node, (aten.clamp.default, x, -bound, bound), (aten.sub.Tensor, x, ...))
 
 
 _BY_ELEMENT = frozenset((
@@ -139,10 +142,8 @@ def rewrite_written_out(graph: Graph) -> None:
             continue
         for source in _ancestors(node):
             values = _values(node, source)
-            if values is not None and (made := _named(graph, node, source, values)) is not None:
-                made.meta = dict(node.meta)
-                node.replace_all_uses_with(made)
-                _erase(graph, node)
+            if values is not None and (steps := _named(source, values)):
+                _replaced(graph, node, *steps)
                 break
 
 
@@ -172,22 +173,17 @@ def _values(node: Node, source: Node) -> Tensor | None:
     return value(node)
 
 
-def _named(graph: Graph, node: Node, source: Node, values: Tensor) -> Node | None:
-    """The op of these values, put before `node`; None if there is none."""
+def _named(source: Node, values: Tensor) -> list[tuple[Any, ...]]:
+    """The calls that make these values of `source`; none if no known function does."""
     for function, op, options in _KNOWN:
         if _equal(values, function(_GRID)):
-            with graph.inserting_before(node):
-                return graph.call_function(op, (source,), options)
+            return [(op, source, options)]
     at_one = float(values[_GRID == 1])  # of x sigmoid(c x) that is sigmoid(c)
     if 0 < at_one < 1 and at_one != 0.5:
         scale = math.log(at_one / (1 - at_one))
         if _equal(values, F.silu(scale * _GRID) / scale):
-            with graph.inserting_before(node):
-                steep = graph.call_function(aten.mul.Tensor, (source, scale))
-                bent = graph.call_function(aten.silu.default, (steep,))
-                steep.meta, bent.meta = dict(node.meta), dict(node.meta)
-                return graph.call_function(aten.div.Tensor, (bent, scale))
-    return None
+            return [(aten.mul.Tensor, source, scale), (aten.silu.default, ...), (aten.div.Tensor, ..., scale)]
+    return []
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
+from ..ops import operation
 from ..ops.call import op_name
 from ..ops.reshapes import IDENTITIES, RESHAPES
-from ..ops.table import operation
 
 
 def find_ending(output: Node) -> tuple[Node, str | None, list[Node]]:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from ..ops import operation
 from ..ops.bend import Given, is_coarser
 from ..ops.composed import written_out
 from ..ops.python_names import function_name
 from ..ops.registry import Operation
-from ..ops.table import operation
 from .intercept import Functions
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
+from ..ops import operation
 from ..ops.python_names import plain_name, writes
-from ..ops.table import operation
 from .intercept import Functions
 
 

@@ -1,8 +1,9 @@
-"""A model runs and nobody notices: no hook of the user's is called (a warning names them); states and mode stay."""
+"""A model, or a copy, runs and nobody notices: no hook of the user's is called (a warning names them); states stay."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import random
 import warnings
 from collections import OrderedDict
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules import module as of_torch
 
 from ...support.evaluating import evaluating
@@ -72,6 +73,36 @@ def hooks_detached(model: nn.Module) -> Iterator[None]:
         finally:
             for module, name, hooks in taken:
                 vars(module)[name] = hooks
+
+
+@contextlib.contextmanager
+def exportable(model: nn.Module, *, share_buffers: bool = True) -> Iterator[nn.Module]:
+    """A structural copy of `model` that shares its tensors (its parameters, if not its buffers) and has no user hooks.
+
+    A model that cannot be copied is exported itself, its hooks taken off and put back.
+    """
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        others = [*module._buffers.values(), *vars(module).values()] if share_buffers else []
+        for tensor in [*module._parameters.values(), *others]:
+            if isinstance(tensor, Tensor):
+                memo[id(tensor)] = tensor
+        for hooks in hook_tables(module).values():
+            memo[id(hooks)] = built_in(hooks)
+    try:
+        twin = copied(model, memo)
+    except Exception:  # anything an attribute's own __deepcopy__ may raise
+        with hooks_detached(model):
+            yield model
+    else:
+        yield twin
+
+
+def copied(model: nn.Module, memo: dict[int, Any] | None = None) -> Any:
+    """A deep copy, without torch's own warnings of what exported modules carry."""
+    with ALONE, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return copy.deepcopy(model, memo)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...network.ops.table import operation
+from ...network.ops import operation
 from ...network.program import Fold
 from ..cells.tiles import Tiles
 from ..kernels.hinge_chords import chords, tile_ranges
