@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 import numpy as np
 
 from ..support.errors import InputError
-from ..support.files import current_folder_first
+from ..support.files import imported
 from ._outputs import echo_result, json_option, plot_option, write_arrays, write_figure, written_arrays
 from .inputs import model_arguments, read_model
 
@@ -78,13 +77,7 @@ def tokens_command(
 
 def _encoded(name: str, content: str) -> list[int]:
     """Token ids by the user's function."""
-    module, _, function = name.partition(":")
-    try:
-        with current_folder_first():
-            made = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"--encode {name!r} must be package.module:function: {error}.") from error
-    ids = made(content)
+    ids = imported(name, "--encode")(content)
     ids = ids.flatten().tolist() if hasattr(ids, "tolist") else ids
     if not isinstance(ids, (list, tuple)) or not all(type(number) is int for number in ids):
         raise InputError(f"--encode {name} must give whole numbers, one per token, got {repr(ids)[:40]}.")

@@ -166,16 +166,14 @@ def interpolant(curve: Curve, eps: float, low: float = -np.inf, high: float = np
     values = curve.values(knots)
     chords = np.diff(values) / np.diff(knots)
     ends = curve.slopes(knots[[0, -1]])
-    first = curve.left[0] if curve.left is not None and left > low else ends[0]
-    last = curve.right[0] if curve.right is not None and right < high else ends[1]
     error = float(_chord_errors(curve, knots, values).max(initial=0.0))
-    tails = ((curve.left, 0, left > low), (curve.right, -1, right < high))
-    for line, end, used in tails:
-        if line is not None and used:
+    tails = (curve.left if left > low else None, curve.right if right < high else None)
+    for end, line in zip((0, -1), tails, strict=True):
+        if line is not None:
+            ends[end] = line[0]
             error = max(error, abs(values[end] - line[0] * knots[end] - line[1]))
-    below = -np.inf if curve.left is not None and left > low else left
-    above = np.inf if curve.right is not None and right < high else right
-    slopes = np.concatenate([[first], chords, [last]])
+    below, above = left if tails[0] is None else -np.inf, right if tails[1] is None else np.inf
+    slopes = np.concatenate([ends[:1], chords, ends[1:]])
     return Interpolant(curve, knots, values, slopes, error + curve.jump, below, above)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ from ..network.program import Smooth
 from ..network.readable import check_mode
 from ..support.checks import as_float64_array, as_rows, check_module, check_rows_of, running_on
 from ..support.errors import InputError, UnsupportedModelError
-from ..support.losses import LOSSES, Mean, behind, check_targets, class_numbers, fitting_targets, named_loss, outputs_of
+from ..support.losses import LOSSES, Mean, behind, check_targets, class_numbers, fitting_targets, named_loss
 from .block import NotApplicable
 
 _TOLERANCE = 0.01  # of the outputs' range over the data
@@ -159,12 +160,12 @@ class Subject:
                 "one-hot rows" if self.y.dim() == 2 and self.y.shape[1] > 1
                 else "whole numbers" if self.y.is_floating_point() else "class numbers"
             )  # fmt: skip
-            if outputs_of(shape) == 1:
+            if math.prod(shape) == 1:
                 return "bce", f"y holds {given} and there is one output"
             return "cross_entropy", f"y holds {given}"
         if not self.y.is_floating_point() and tuple(self.y.shape[1:]) == shape[:-1]:
             return "cross_entropy", "y holds class numbers for each place"
-        if self.y.numel() != len(self.y) * outputs_of(shape):
+        if self.y.numel() != len(self.y) * math.prod(shape):
             raise NotApplicable(f"the targets have shape {tuple(self.y.shape[1:])}, the outputs {shape}.")
         return "squared", "y holds numbers of the outputs' shape"
 

@@ -32,8 +32,13 @@ class Shown:
         """What it shows: values by name."""
         return _fields(self)
 
+    def _how_sure(self) -> list[str]:
+        """What a line in a prompt ends with, and a head in a notebook."""
+        return []
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={brief(value)}' for name, value in self._shown())})"
+        shown = [f"{name}={brief(value)}" for name, value in self._shown()]
+        return f"{type(self).__name__}({', '.join([*shown, *self._how_sure()])})"
 
     def summary(self) -> str:
         """What it holds, as a small table."""
@@ -41,7 +46,8 @@ class Shown:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return box(f"<b>{html.escape(type(self).__name__)}</b>", self.summary())
+        sure = "".join(f" <i>({html.escape(each)})</i>" for each in self._how_sure())
+        return box(f"<b>{html.escape(type(self).__name__)}</b>{sure}", self.summary())
 
 
 class Result(Shown):
@@ -72,18 +78,12 @@ class Result(Shown):
         """How sure the result is, as a sentence."""
         return _SAYS[self.certainty]
 
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={brief(value)}" for name, value in self._shown())
-        return f"{type(self).__name__}({shown}{', ' if shown else ''}{self.certainty})"
+    def _how_sure(self) -> list[str]:
+        return [self.certainty]
 
     def summary(self) -> str:
         """The result in words: a small table, and how sure it is."""
         return f"{super().summary()}\n{self.assurance}"
-
-    def _repr_html_(self) -> str:
-        """For notebooks."""
-        head = f"<b>{html.escape(type(self).__name__)}</b> <i>({html.escape(self.certainty)})</i>"
-        return box(head, self.summary())
 
 
 def box(head: str, text: str, tail: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import re
 import secrets
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from .errors import InputError, NotWrittenError
 
@@ -157,3 +159,13 @@ def current_folder_first() -> Iterator[None]:
     finally:
         if "" in sys.path:  # unless the user's code has taken it out
             sys.path.remove("")
+
+
+def imported(name: str, called: str) -> Any:
+    """What "package.module:name" names, its package imported as Python would from here; errors call it `called`."""
+    module, _, attribute = name.partition(":")
+    try:
+        with current_folder_first():
+            return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"{called} {name!r} was not found: {error}.") from error

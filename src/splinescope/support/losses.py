@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -136,7 +137,7 @@ def check_targets(loss: str | Mean, outputs: tuple[int, ...], targets: Tensor) -
             )
         return targets if targets.is_floating_point() else targets.to(torch.float64)
     low, high = (0, 1) if known.takes == "labels" else (-1, 1)
-    if targets.numel() != len(targets) * outputs_of(outputs):
+    if targets.numel() != len(targets) * math.prod(outputs):
         raise InputError(
             f"y must have a label for each output, shape (N, {', '.join(map(str, outputs))}), for the {known.words}, "
             f"got {tuple(targets.shape)}."
@@ -172,18 +173,13 @@ def _not_classes(y: Tensor, outputs: tuple[int, ...]) -> InputError:
     return InputError(f"y must hold class numbers from 0 to {last}, got {int(y.min())} to {int(y.max())}.")
 
 
-def outputs_of(shape: tuple[int, ...]) -> int:
-    """How many numbers one output has."""
-    return int(torch.Size(shape).numel())
-
-
 def class_numbers(y: Tensor, outputs: tuple[int, ...]) -> Tensor | None:
     """`[N]` class numbers that targets mean, by outputs of this shape: None if they are not classes.
 
     Whole numbers are, also as floats where there is an output for each class; so are one-hot rows, and labels 0 and 1
     for one output. Whole-number floats for one output are numbers to regress on.
     """
-    width = outputs_of(outputs)
+    width = math.prod(outputs)
     if y.dim() == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.dim() == 1:
@@ -204,11 +200,11 @@ def fitting_targets(loss: str, y: Tensor, outputs: tuple[int, ...], dtype: torch
     classes = class_numbers(y, outputs)
     if known.takes == "classes":
         return y if classes is None else classes
-    if known.takes == "numbers" and classes is not None and y.numel() == len(y) and outputs_of(outputs) > 1:
+    if known.takes == "numbers" and classes is not None and y.numel() == len(y) and math.prod(outputs) > 1:
         if int(classes.min()) < 0 or int(classes.max()) >= outputs[-1]:
             raise _not_classes(y, outputs)
         return F.one_hot(classes, outputs[-1]).to(dtype)
-    return y.reshape(len(y), *outputs).to(dtype) if y.numel() == len(y) * outputs_of(outputs) else y
+    return y.reshape(len(y), *outputs).to(dtype) if y.numel() == len(y) * math.prod(outputs) else y
 
 
 def behind(loss: str, ending: str) -> tuple[str | Mean, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from ..support.arrays import load_tensors
 from ..support.checks import check_file, check_module
 from ..support.errors import FileFormatError, InputError
-from ..support.files import current_folder_first, replacing
+from ..support.files import current_folder_first, imported, replacing
 
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt")
 """How names of files with parameters end."""
@@ -90,12 +89,8 @@ def made_by(factory: str, weights: str | os.PathLike[str] | None = None) -> nn.M
 
     Its package is imported as Python would from the current folder; the factory has no required arguments.
     """
-    module_name, _, factory_name = factory.partition(":")
+    made = imported(factory, "MODEL")
     with current_folder_first():
-        try:
-            made = getattr(importlib.import_module(module_name), factory_name)
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"MODEL {factory!r} was not found: {error}.") from error
         if not isinstance(made, nn.Module):
             if not callable(made):
                 raise InputError(f"{factory} must be a class or function that makes a torch.nn.Module, got {made!r}.")

@@ -37,7 +37,7 @@ def test_the_page_shows_each_way_to_add_an_operation():
 
 
 def test_the_examples_work_when_pasted_into_a_fresh_interpreter():
-    """Before the table is filled; below, after it: the user's entry is the one that is used."""
+    """The user's entry is the one that is used."""
     use = """
 import torch, splinescope as ss
 from splinescope.network.ops import operation
