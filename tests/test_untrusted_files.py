@@ -208,14 +208,17 @@ def test_a_pickle_in_a_file_of_torch_is_refused_and_not_run(read: Callable[[Path
     assert not mark.exists()
 
 
-def forge(file: Path, change: Callable[[dict[str, np.ndarray]], object]) -> None:
-    """The same file with other arrays, and their checksum."""
-    content = file.read_bytes()
+def resealed(content: bytes, change: Callable[[dict[str, np.ndarray], dict[str, str]], object]) -> bytes:
+    """The same file with other arrays or metadata, and their checksum."""
     arrays = {name: array.copy() for name, array in load(content).items()}
-    change(arrays)
     metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+    change(arrays, metadata)
     metadata["sha256"] = archive._digest(arrays, metadata["header"])
-    file.write_bytes(save(arrays, metadata))
+    return save(arrays, metadata)
+
+
+def forge(file: Path, change: Callable[[dict[str, np.ndarray]], object]) -> None:
+    file.write_bytes(resealed(file.read_bytes(), lambda arrays, _metadata: change(arrays)))
 
 
 def largest(folder: Path) -> Path:

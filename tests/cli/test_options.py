@@ -176,6 +176,11 @@ def test_each_option_of_a_slice_reaches_it(tmp_path):
             np.testing.assert_allclose(getattr(view, name), getattr(expected, name), atol=1e-12, err_msg=str(options))
 
 
+def test_a_misspelt_quantity_names_the_nearest():
+    found = CliRunner().invoke(main, ["tessellate", "json:loads", "--color", "slop"])
+    assert (found.exit_code, "did you mean 'slope'?" in found.stderr) == (2, True)
+
+
 def test_the_shell_completes_verbs():
     shell = BashComplete(main, {}, "splinescope", "_SPLINESCOPE_COMPLETE")
     assert [item.value for item in shell.get_completions([], "repr")] == ["representation", "reproduce"]

@@ -485,6 +485,8 @@ def test_bad_files_are_refused(tmp_path):
         "empty.nnet": b"",
         "short.nnet": b"1,2,1,2,\n2,1,\n0,\n0,0,\n1,1,\n0,0,0,\n1,1,1,\n1.0,2.0,\n",
         "words.nnet": b"1,2,1,2,\n2,one,\n",
+        "endless.nnet": b"inf,2,1,2,\n2,1,\n0,\n0,0,\n1,1,\n0,0,0,\n1,1,1,\n1.0,2.0,\n0.5,\n",
+        "large.nnet": b"1,2,1,2,\n2,1e300,\n0,\n0,0,\n1,1,\n0,0,0,\n1,1,1,\n1.0,2.0,\n0.5,\n",
         "sizes.nnet": b"1,2,1,2,\n3,1,\n0,\n0,0,\n1,1,\n0,0,0,\n1,1,1,\n1.0,2.0,\n0.5,\n",
         "net.pkl": b"cos\nsystem\n",
     }
