@@ -168,4 +168,4 @@ def imported(name: str, called: str) -> Any:
         with current_folder_first():
             return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"{called} {name!r} was not found: {error}.") from error
+        raise InputError(f"{called} must be package.module:function, {name!r} was not found: {error}.") from error
