@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from splinescope import InputError, UnsupportedModelError, trace
-from splinescope.representation import representation_geometry
+from splinescope.representation import random_network, representation_geometry
 from splinescope.representation.measures import measure
 
 
@@ -193,3 +193,28 @@ def test_traced_network_names_the_shape_it_needs() -> None:
     network = trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()).eval(), torch.randn(2, 3))
     with pytest.raises(InputError, match=r"\(n, 3\), got \(5, 4\)"):
         representation_geometry(network, torch.randn(5, 4))
+
+
+@pytest.fixture(scope="module")
+def geometry():  # type: ignore[no-untyped-def]
+    generator = seeded()
+    network = random_network(4, 12, in_features=5, components=("rc", "nl"), generator=generator)
+    return representation_geometry(network, torch.randn(9, 5, generator=generator))
+
+
+def test_every_drawing_is_labelled_and_on_the_given_axes(geometry) -> None:  # type: ignore[no-untyped-def]
+    plt = pytest.importorskip("matplotlib.pyplot")
+    from splinescope.plot import representation as plots
+
+    drawings = [
+        lambda ax: plots.plot_depth(geometry, "rank", ax),
+        lambda ax: plots.plot_depth(geometry, lambda layer: layer.norms.max(), ax),
+        lambda ax: plots.plot_angle_histogram(geometry[-1], ax),
+        lambda ax: plots.plot_projection(geometry[-1], ax),
+    ]
+    for draw in drawings:
+        figure, ax = plt.subplots()
+        assert draw(ax) is ax
+        assert ax.get_xlabel()
+        figure.canvas.draw()
+        plt.close(figure)

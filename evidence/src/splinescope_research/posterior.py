@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from splinescope.network.readable import floating_like
+from splinescope.network.watching.calls import module_paths
 from splinescope.smooth._changed_calls import Replacing
 from splinescope.smooth.capture import Forward, plain_call, undisturbed
 from splinescope.smooth.soften import checked_beta, soften, softened_relu
@@ -83,12 +84,12 @@ def region_posterior(
         points = points.to(floating_like(model, torch.zeros(0)))
     seen: list[tuple[str, Tensor]] = []
 
-    def relu(z: Tensor, path: str) -> Tensor:
-        seen.append((path, z.detach().double().flatten(1).cpu()))
+    def relu(z: Tensor) -> Tensor:
+        seen.append((paths[-1] if paths else "", z.detach().double().flatten(1).cpu()))
         return softened_relu(z, beta, mix)
 
-    replacing = Replacing(relu, frozenset(("relu",)), soft.model, by_path=True)
-    with evaluating(soft), undisturbed(soft), replacing, running_on(points):
+    replacing = Replacing(relu, frozenset(("relu",)))
+    with evaluating(soft), undisturbed(soft), module_paths(soft.model) as paths, replacing, running_on(points):
         (forward or plain_call)(soft.model, points)
     if not seen:
         raise UnsupportedModelError("No ReLU was seen in the model's forward pass: it has no hard code to soften.")

@@ -187,9 +187,8 @@ def robustness(
             batch_size = rows_at_once(scores, points[:1])
         parts = zip(points.split(batch_size), answers.split(batch_size), strict=True)
         right = torch.cat([margins(scores(some), classes) > 0 for some, classes in parts])
-        by_gradient = torch.zeros(len(sizes), len(points), dtype=torch.bool, device=points.device)
-        by_search, by_transfer = by_gradient.clone(), by_gradient.clone()
-        standing = {"gradient": right.clone(), "search": right.clone(), "transfer": right.clone()}
+        standing = {name: right.clone() for name in ("gradient", "search", "transfer")}
+        left = {name: torch.zeros(len(sizes), len(points), dtype=torch.bool) for name in standing}
         for number, (place, (name, kept)) in enumerate(itertools.product(order, standing.items())):
             epsilon, whole = sizes[place], len(order) * len(standing)
             parts = torch.nonzero(kept)[:, 0].split(batch_size)
@@ -205,17 +204,17 @@ def robustness(
                     moved = random_search(scores, points[b], answers[b], epsilon, norm=norm, queries=queries,
                                           bounds=bounds, generator=generator)  # fmt: skip
                     kept[b] = margins(scores(moved), answers[b]) > 0
-            by_gradient[place], by_search[place] = standing["gradient"], standing["search"]
-            by_transfer[place] = standing["transfer"]
+            left[name][place] = kept.cpu()
         flat = _without_gradient(scores, points, answers, right, batch_size)
+    gradient, search, transfer = (left[name].double().mean(1) for name in left)
+    survived = left["gradient"] & left["search"] & left["transfer"]
     found = Robustness(
-        norm, torch.tensor(sizes, dtype=torch.float64), right.cpu(),
-        by_gradient.double().mean(1).cpu(), by_search.double().mean(1).cpu(),
-        by_transfer.double().mean(1).cpu() if others else None, (by_gradient & by_search & by_transfer).cpu(), flat, (),
+        norm, torch.tensor(sizes, dtype=torch.float64), right.cpu(), gradient, search, transfer if others else None,
+        survived, flat, (),
     )  # fmt: skip
     missed = {
-        "random search breaks": (by_gradient & ~by_search).double().mean(1).cpu(),
-        "points that break other models break": (by_gradient & ~by_transfer).double().mean(1).cpu(),
+        "random search breaks": (left["gradient"] & ~left["search"]).double().mean(1),
+        "points that break other models break": (left["gradient"] & ~left["transfer"]).double().mean(1),
     }
     return replace(found, signs=_signs(found, missed, _spread(points, norm)))
 

@@ -143,20 +143,15 @@ def fold_jitter(
                 squares[path] += (_mean(network.get_submodule(path)) - _mean(norm)) ** 2
         influence = _influences(full, x, lambda done: share((1 + done) / 2))
     shrink = np.sqrt((population - batch_size) / ((population - 1) * batch_size))
+    deviation = {path: norm.running_var.double().sqrt().cpu().numpy() for path, norm in norms.items()}
     return [
-        FoldJitter(path, _deviation(norm), np.sqrt(squares[path] / draws), influence[path].std(0) * shrink)
-        for path, norm in norms.items()
+        FoldJitter(path, deviation[path], np.sqrt(squares[path] / draws), influence[path].std(0) * shrink)
+        for path in norms
     ]
 
 
-def _mean(norm: Any) -> np.ndarray:
-    mean: np.ndarray = norm.running_mean.double().cpu().numpy()
-    return mean
-
-
-def _deviation(norm: Any) -> np.ndarray:
-    deviation: np.ndarray = norm.running_var.double().sqrt().cpu().numpy()
-    return deviation
+def _mean(norm: Any) -> Any:
+    return norm.running_mean.double().cpu().numpy()
 
 
 def _influences(full: nn.Module, x: Tensor, share: Share) -> dict[str, np.ndarray]:
@@ -249,7 +244,9 @@ def boundary_jitter(
     network = trace(current, inputs[:1])  # follows the statistics that `current` is given below
 
     def look() -> tuple[Boundary, np.ndarray]:
-        return tessellate(network, view, progress=False).decision_boundary(), _classes(network(inputs).flatten(1))
+        scores = network(inputs).flatten(1)
+        classes = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(1)  # of one output, its sign
+        return tessellate(network, view, progress=False).decision_boundary(), classes.cpu().numpy()
 
     full, classes = look()
     seen: list[tuple[Boundary, np.ndarray]] = []
@@ -265,9 +262,3 @@ def boundary_jitter(
         full.distances(places),
         np.array([(changed != classes).mean() for _, changed in seen]),
     )
-
-
-def _classes(values: Tensor) -> np.ndarray:
-    """Winning output; for one output, its sign."""
-    winner: np.ndarray = ((values[:, 0] > 0).long() if values.shape[1] == 1 else values.argmax(1)).cpu().numpy()
-    return winner

@@ -41,6 +41,15 @@ def new_axes(ax: Axes | None, **options: Any) -> Axes:
     return axes
 
 
+def space_axes(ax: Any, elevation: float = 25.0, azimuth: float = -55.0) -> Any:
+    """`ax`, refused if it is flat, or 3-D axes of a new figure; seen from above."""
+    space: Any = new_axes(ax, figsize=(6.5, 5.5), subplot_kw={"projection": "3d"})
+    if not hasattr(space, "add_collection3d"):
+        raise InputError("ax must be 3-D axes, e.g. plt.subplots(subplot_kw={'projection': '3d'})[1].")
+    space.view_init(elevation, azimuth)
+    return space
+
+
 def mark_of(label: int) -> np.ndarray:
     """Corners `[n, 2]` of the mark of a class about the origin: circle, square, triangle, ...; told apart in grey."""
     count, turn, size = _MARKS[label % len(_MARKS)]

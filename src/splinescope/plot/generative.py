@@ -9,7 +9,7 @@ import numpy as np
 
 from ..support.checks import require
 from ..support.errors import InputError
-from ._axes import frame, new_axes
+from ._axes import frame, new_axes, space_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,9 +37,7 @@ def plot_facets(facets: Sequence[Any], volumes: Any, ax: Axes | None = None, *, 
     """Flat polygons `[n, 3]` in space, coloured by a volume factor each, on a logarithmic scale (zero: grey)."""
     art3d, colors = require("mpl_toolkits.mplot3d.art3d", "plot"), require("matplotlib.colors", "plot")
     cm, viridis = require("matplotlib.cm", "plot"), require("matplotlib", "plot").colormaps["viridis"]
-    space: Any = new_axes(ax, figsize=(6.5, 5.5), subplot_kw={"projection": "3d"})
-    if not hasattr(space, "set_zlim"):
-        raise InputError("ax must be 3-D axes, e.g. plt.subplots(subplot_kw={'projection': '3d'})[1].")
+    space = space_axes(ax, 30.0, -60.0)
     numbers = np.asarray(volumes, float)
     positive = numbers[numbers > 0]
     low, high = np.quantile(positive, [0.01, 0.99]) if len(positive) else (1.0, 1.0)
@@ -59,14 +57,12 @@ def plot_facets(facets: Sequence[Any], volumes: Any, ax: Axes | None = None, *, 
         axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(4))
     space.set(xlabel="$x_1$", ylabel="$x_2$")
     space.set_zlabel("$x_3$", labelpad=8)
-    space.view_init(30.0, -60.0)
     space.set_box_aspect(None, zoom=0.85)  # room for the labels
     if colorbar:
         space.figure.colorbar(
             cm.ScalarMappable(norm, viridis), ax=space, label=r"volume factor $\sqrt{\det A^T A}$", shrink=0.7, pad=0.12
         )
-    axes: Axes = space
-    return axes
+    return space
 
 
 def plot_geometry_map(

@@ -12,7 +12,7 @@ from ..tiling.cells.polytopes import Facets
 from ..tiling.measures.folds import need_tiling
 from ..tiling.measures.quantities import tile_quantity
 from ..tiling.measures.surfaces import SurfaceMesh
-from .style import house_style
+from ._axes import space_axes
 from .tiling import shading
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def plot_cells(
     quantity = tile_quantity(tiling, color)
     table, norm = shading(quantity)
     shades = table(norm(quantity.values[owner]))
-    ax = _space(ax)
+    ax = space_axes(ax)
     collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
         polygons, facecolors=shades, edgecolors="black", linewidths=0.2
     )
@@ -94,7 +94,7 @@ def plot_mesh(
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     light = 0.35 + 0.65 * np.abs((normals / np.where(length > 0, length, 1.0)) @ _LIGHT)
     base = np.array(require("matplotlib.colors", "plot").to_rgb(color))
-    ax = _space(ax, elevation, azimuth)
+    ax = space_axes(ax, elevation, azimuth)
     shades = np.column_stack([light[:, None] * base, np.full(len(light), alpha)])
     collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
         corners, facecolors=shades, edgecolors=shades, linewidths=0.2 if alpha == 1.0 else 0.0
@@ -103,17 +103,6 @@ def plot_mesh(
     ax.add_collection3d(collection)
     if len(corners):
         _frame(ax, corners.min((0, 1)), corners.max((0, 1)), axes)
-    return ax
-
-
-def _space(ax: Axes3D | None, elevation: float = 25.0, azimuth: float = -55.0) -> Axes3D:
-    if ax is None:
-        pyplot = require("matplotlib.pyplot", "plot")
-        with house_style():
-            ax = pyplot.figure(figsize=(6.5, 5.5), layout="constrained").add_subplot(projection="3d")
-    if not hasattr(ax, "add_collection3d"):
-        raise InputError('ax must be 3-D axes: figure.add_subplot(projection="3d").')
-    ax.view_init(elevation, azimuth)
     return ax
 
 

@@ -22,6 +22,7 @@ from ._axes import (
     mark_of,
     new_axes,
     slice_points,
+    space_axes,
 )
 from ._class_pieces import ClassPieces, class_pieces
 from .style import ink
@@ -205,9 +206,7 @@ def plot_surface(tiling: Tiling, ax: Axes | None = None, *, output: int = 0) -> 
     check_plane(tiling, "plot_surface")
     quantity = tile_quantity(tiling, "value", output=output)
     art3d = require("mpl_toolkits.mplot3d.art3d", "plot")
-    axes: Any = new_axes(ax, figsize=(6.5, 5.5), subplot_kw={"projection": "3d"})
-    if not hasattr(axes, "set_zlim"):
-        raise InputError("ax must be 3-D axes, e.g. plt.subplots(subplot_kw={'projection': '3d'})[1].")
+    axes = space_axes(ax, 35.0, -60.0)
     assert tiling.values is not None  # tile_quantity has refused
     heights = tiling.values[:, output]
     corners = np.column_stack([tiling.vertices, heights])
@@ -233,7 +232,6 @@ def plot_surface(tiling: Tiling, ax: Axes | None = None, *, output: int = 0) -> 
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(require("matplotlib.ticker", "plot").MaxNLocator(5, prune="both"))  # corners stay free
     axes.set_box_aspect(None, zoom=0.9)  # room for the labels
-    axes.view_init(35.0, -60.0)
     return axes
 
 

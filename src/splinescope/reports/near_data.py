@@ -38,8 +38,7 @@ def complexity(subject: Subject) -> ReportBlock:
     """Local complexity by layer, in neighbourhoods half as large as the data's spacing."""
     radius = subject.spacing / 2
     points = subject.some(256)
-    model = subject.model
-    found = local_complexity(model, points, radius=radius, progress=False)
+    found = local_complexity(subject.model, points, radius=radius, progress=False)
     means = found.counts.double().mean(0)
     neurons = torch.tensor([max(1, site.neurons) for site in found.sites], dtype=torch.float64)
     bending = found.neurons.double().mean(0) / neurons

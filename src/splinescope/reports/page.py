@@ -6,6 +6,7 @@ import base64
 import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
 
 from ..support.errors import MissingExtraError
 from .block import ReportBlock
@@ -188,36 +189,9 @@ def _data(picture: bytes) -> str:
 
 
 def _shell(title: str, inside: str) -> str:
+    style = (resources.files(__package__) / "page.css").read_text(encoding="utf-8")
     return (
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
         f"content='width=device-width, initial-scale=1'><title>{html.escape(title)}</title>"
-        f"<style>{_STYLE}</style></head><body><main>{inside}</main></body></html>"
+        f"<style>\n{style}</style></head><body><main>{inside}</main></body></html>"
     )
-
-
-_STYLE = """
-.answer{border-left:4px solid var(--link)}.answer li{margin:.5rem 0}.answer code{overflow-wrap:anywhere}
-.scale{color:var(--soft);font-size:.9rem;max-width:28rem}.scale p{margin:0}.scale svg{display:block;width:100%;
-stroke:var(--soft);fill:var(--link)}.scale circle{stroke:none}.scale>div{display:flex;justify-content:space-between;
-gap:1rem;font-size:.8rem;line-height:1.3}.scale span:last-child{text-align:right}
-iframe{width:100%;height:38rem;max-height:90vh;border:1px solid var(--line);border-radius:8px;margin-top:.8rem}
-:root{color-scheme:light dark;--ink:#1d2327;--paper:#f7f7f5;--card:#fff;--line:#dcdcd8;--soft:#5d666d;--link:#1f5f8b}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e6e3;--paper:#17191b;--card:#202326;--line:#3a3f44;--soft:#a5adb3;
---link:#7fb8e0}}
-body{font:16px/1.5 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--paper)}
-main{max-width:64rem;margin:auto;padding:1rem}h1{margin:.5rem 0 0}h2{margin:.2rem 0 .6rem;font-size:1.15rem}
-h3{margin:.2rem 0;font-size:1rem}
-section{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:1rem 1.4rem;margin:1.2rem 0}
-nav{display:flex;flex-wrap:wrap;gap:.4rem .9rem}a{color:var(--link)}nav a.not-applicable{opacity:.6}
-.meta,.call,.certainty,details{color:var(--soft);font-size:.9rem}.headline{font-size:1.1rem;font-weight:600}
-.certainty span{border:1px solid currentColor;border-radius:1em;padding:.05em .6em;font-weight:600}
-.exact{color:#0a7a55}.bound{color:#946100}.estimate{color:#5b5fc7}.failed .reason{color:#c0392b}
-@media (prefers-color-scheme:dark){.exact{color:#5ec99f}.bound{color:#e0b050}.estimate{color:#a3a6f5}}
-code,pre{font:.88rem/1.4 ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}
-pre{max-height:24rem;overflow:auto}img{max-width:100%;height:auto;display:block;margin:.6rem 0}
-.two{display:grid;gap:1.2rem}@media (min-width:56rem){section>.two{grid-template-columns:minmax(0,1fr) minmax(0,1fr)}}
-.two>div{min-width:0}
-.table{overflow-x:auto}table{border-collapse:collapse}th,td{padding:.15rem 1rem .15rem 0;text-align:right}
-th[scope=row]{text-align:left;font-weight:400}
-.cells{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1.2rem}
-"""

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import nn
 
 from ..network import SplineNetwork
 from ..network.program import site_names
@@ -47,8 +46,8 @@ def network(subject: Subject) -> ReportBlock:
 
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
-        ax.bar(range(len(sites)), [s.units for s in net.sites], color="#3a87b8")
         sizes = [s.units for s in net.sites]
+        ax.bar(range(len(sites)), sizes, color="#3a87b8")
         if max(sizes) > 50 * min(sizes):  # the smallest bars would not be seen; below that, heights should compare
             ax.set_yscale("log")
         name_places(ax, [site.label for site in net.sites], "site")
@@ -75,14 +74,11 @@ def folds(subject: Subject) -> ReportBlock:
     net = subject.network
     if not net.sites:
         raise NotApplicable("the network has no folds: it is one affine map.")
-    points = subject.some(1000)
-    model = subject.model
-    found = normalization_report(model, points if not isinstance(model, nn.Module) else subject.rows(points))
+    found = normalization_report(subject.model, subject.rows(subject.some(1000)))
     splitting = [site.by_bend(site.splits).any(0) for site in found.distances]
     channels, split = sum(np.size(site) for site in splitting), sum(int(np.sum(site)) for site in splitting)
     share = split / channels if channels else math.nan
-    kinds = {finding.kind for finding in found.findings}
-    by_kind = {kind: found.of_kind(kind) for kind in sorted(kinds)}
+    by_kind = {kind: found.of_kind(kind) for kind in sorted({finding.kind for finding in found.findings})}
     findings = "; ".join(
         f"{kind}: {counted(sum(f.channels for f in several), 'channel')} at {counted(len(several), 'place')}"
         for kind, several in by_kind.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import nn
 
 from ..generative import log_volume
 from ..network.network import module_of
@@ -23,8 +22,7 @@ _LARGEST_LATENT = 512
 def depth(subject: Subject) -> ReportBlock:
     """Rank and angles of a batch through depth."""
     points = subject.some(128)
-    model = subject.model
-    found = representation_geometry(model, points if not isinstance(model, nn.Module) else subject.rows(points))
+    found = representation_geometry(subject.model, subject.rows(points))
     rank, angle = found.series("effective_rank"), found.series("mean_angle")
     last = -2 if len(found) > 2 else -1  # before the output, whose size is the number of classes
     lost = rank[last] < 0.5 * rank[0]

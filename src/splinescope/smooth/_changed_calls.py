@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 from ..network.ops.python_names import FACTS, plain_name, writes
-from ..network.watching.calls import module_paths
 from ..network.watching.intercept import Functions
 
 _FOLLOWS = "_splinescope_follows"
@@ -62,32 +61,16 @@ class Uncast(Functions):
 class Replacing(Functions):
     """Calls of some functions of one tensor become another's; `count` tells how many did."""
 
-    def __init__(
-        self, new: Callable[[Tensor, str], Tensor], names: frozenset[str], model: nn.Module, *, by_path: bool
-    ) -> None:
+    def __init__(self, new: Callable[[Tensor], Tensor], names: frozenset[str]) -> None:
         super().__init__()
-        self._new, self._names, self._model, self._by_path = new, names, model, by_path
-        self._paths: list[str] = []
+        self._new, self._names = new, names
         self.count = 0
-
-    def __enter__(self) -> Replacing:
-        if self._by_path:
-            self._watch = module_paths(self._model)
-            self._paths = self._watch.__enter__()
-        super().__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        if self._by_path:
-            self._watch.__exit__(*error)
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if plain_name(func) not in self._names:
             return func(*args, **kwargs)
         self.count += 1
         x = args[0] if args else kwargs["input"]
-        path = self._paths[-1] if self._paths else ""
         if writes(func, kwargs):  # what gradients need must not be overwritten
-            return x.copy_(self._new(x.clone(), path))
-        return self._new(x, path)
+            return x.copy_(self._new(x.clone()))
+        return self._new(x)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import LinearOperator
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
@@ -18,7 +17,7 @@ from ..network.readable import check_mode, check_statistics, floating_like, unwr
 from ..network.watching.calls import module_paths
 from ..network.watching.undisturbed import as_written
 from ..support.checks import as_float64_array, as_rows, check_generator, check_whole, running_on
-from ..support.display import Result, table
+from ..support.display import table
 from ..support.errors import InputError, UnsupportedModelError
 from ..support.progress import Progress, check_progress, telling
 from ._changed_calls import Uncast, follow
@@ -70,7 +69,7 @@ def local_map(
     return LocalMap(model, point, lambda u: call(model, u), "", tuple(layers or part_paths(model)))
 
 
-class LocalMap(Result):
+class LocalMap(MapPart):
     """The affine map of a network (or of one of its layers) at a point; made by `local_map`.
 
     Attributes:
@@ -106,7 +105,7 @@ class LocalMap(Result):
             )
         self._output = output
         self.constant = output.detach()
-        self.shape = (output.numel(), point.numel())
+        super().__init__(self)
         at = self.apply(point) + self.constant
         self.gap = _relative(at - self.value, self.value)
         limit = torch.finfo(point.dtype).eps ** 0.6
@@ -155,12 +154,7 @@ class LocalMap(Result):
 
     def apply(self, v: Tensor) -> Tensor:
         """A v, for v of x's shape."""
-        return self._forth(self._like(v).unsqueeze(0))[0]
-
-    @cached_property
-    def operator(self) -> LinearOperator:
-        """A as a scipy `LinearOperator` of float64 vectors, flattened; computed in the model's dtype."""
-        return self.part().operator
+        return self.forth(self._like(v).unsqueeze(0))[0]
 
     def part(self, output: Any = (), input: Any = ()) -> MapPart:
         """The block of A from some entries of x to some of f(x): indices into their shapes.
@@ -168,18 +162,6 @@ class LocalMap(Result):
         `part(output=(0, 7), input=(0, 3))` of a sequence model `[1, T, D]` is how token 3 enters the output of token 7.
         """
         return MapPart(self, output, input)
-
-    def matrix(self, *, progress: Progress | bool | None = None) -> np.ndarray:
-        """A written down, `[outputs, inputs]` float64. Cost: a backward pass per 64 rows or columns."""
-        return self.part().matrix(progress=progress)
-
-    def singular_values(self, count: int | None = None, *, progress: Progress | bool | None = None) -> np.ndarray:
-        """Singular values of A, falling: all (dense), or the `count` largest (Lanczos)."""
-        return self.part().singular_values(count, progress=progress)
-
-    def effective_rank(self, *, progress: Progress | bool | None = None) -> float:
-        """Exponential of the entropy of the normalized singular values."""
-        return self.part().effective_rank(progress=progress)
 
     @cached_property
     def _calls(self) -> dict[str, PartCall]:
@@ -270,7 +252,7 @@ class LocalMap(Result):
             raise InputError(f"expected an input of shape {tuple(self.point.shape)}, got {tuple(u.shape)}.")
         return u.reshape(self.point.shape)
 
-    def _back(self, w: Tensor) -> Tensor:
+    def back(self, w: Tensor) -> Tensor:
         """A^T on each of `[n, *output shape]`."""
         return _batched(self._output, self._zero, w)
 
@@ -282,7 +264,7 @@ class LocalMap(Result):
             (result,) = torch.autograd.grad(self._output, self._zero, w, create_graph=True)
         return w, result
 
-    def _forth(self, v: Tensor) -> Tensor:
+    def forth(self, v: Tensor) -> Tensor:
         """A on each of `[n, *input shape]`."""
         w, result = self._transposed
         if not result.requires_grad:  # A is 0

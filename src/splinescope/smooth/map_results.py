@@ -26,7 +26,7 @@ _CHUNK = 64  # directions that run backwards together
 
 
 class MapPart(Result):
-    """A block of a local map's matrix A; made by `LocalMap.part`.
+    """A block of a local map's matrix A; made by `LocalMap.part`. A `LocalMap` is the block of all entries.
 
     Attributes:
         shape: (rows, columns).
@@ -34,7 +34,7 @@ class MapPart(Result):
 
     certainty = "exact"
 
-    def __init__(self, whole: LocalMap, output: Any, input: Any) -> None:
+    def __init__(self, whole: LocalMap, output: Any = (), input: Any = ()) -> None:
         self._whole = whole
         self._rows = _chosen(whole.value.shape, output, "output")
         self._columns = _chosen(whole.point.shape, input, "input")
@@ -61,7 +61,7 @@ class MapPart(Result):
         return LinearOperator(self.shape, matvec=forth, rmatvec=back, matmat=forth, rmatmat=back, dtype=np.float64)
 
     def matrix(self, *, progress: Progress | bool | None = None) -> np.ndarray:
-        """The block written down, float64; `progress` as in `tessellate`."""
+        """The block written down, float64. Cost: a backward pass per 64 rows or columns."""
         rows, columns = self.shape
         if rows <= columns:
             return self._back(torch.eye(rows, dtype=torch.float64), progress)
@@ -86,11 +86,11 @@ class MapPart(Result):
 
     def _back(self, w: Tensor, progress: Progress | bool | None = False) -> np.ndarray:
         """Rows `[n, rows]` through the transpose: `[n, columns]`."""
-        return _through(self._whole._back, w, self._whole.value, self._rows, self._columns, progress)
+        return _through(self._whole.back, w, self._whole.value, self._rows, self._columns, progress)
 
     def _forth(self, v: Tensor, progress: Progress | bool | None = False) -> np.ndarray:
         """Rows `[n, columns]` through the map: `[n, rows]`."""
-        return _through(self._whole._forth, v, self._whole.point, self._columns, self._rows, progress)
+        return _through(self._whole.forth, v, self._whole.point, self._columns, self._rows, progress)
 
 
 def _through(

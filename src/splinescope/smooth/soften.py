@@ -117,10 +117,7 @@ class Softened(nn.Module):
         self._number = beta  # as it was given, whatever the dtype of the weights
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        def relu(x: Tensor, path: str) -> Tensor:
-            return softened_relu(x, self._number, self.mix)
-
-        with Replacing(relu, frozenset(("relu",)), self.model, by_path=False) as replacing:
+        with Replacing(lambda x: softened_relu(x, self._number, self.mix), frozenset(("relu",))) as replacing:
             output = self.model(*args, **kwargs)
         if replacing.count == 0:
             raise UnsupportedModelError(
@@ -145,5 +142,5 @@ class Hardened(nn.Module):
         self.model = model
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        with Replacing(lambda x, path: torch.relu(x), _SOFT, self.model, by_path=False):
+        with Replacing(torch.relu, _SOFT):
             return self.model(*args, **kwargs)
