@@ -233,35 +233,32 @@ class Functional(nn.Module):
         return nn.functional.linear(x, self.weight)
 
 
-def test_bad_input_is_told_and_nothing_is_changed():
-    x = moons()
-    with pytest.raises(ss.InputError, match="merge_batchnorm"):
-        initialize_(cases.model("batch norm"), x)
-    with pytest.raises(ss.InputError, match="no bias"):
-        initialize_(nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU()).double(), x)
-    with pytest.raises(ss.InputError, match="computes its weight"):
-        initialize_(nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), nn.ReLU()).double(), x)
-    with pytest.raises(ss.InputError, match="linear in inner is a function"):
-        initialize_(
-            nn.Sequential(OrderedDict(inner=Functional(), relu=nn.ReLU(), last=nn.Linear(3, 3), a=nn.ReLU())), x
-        )
-    with pytest.raises(ss.InputError, match="found none"):
-        initialize_(cases.model("no hidden layer"), x)
-    with pytest.raises(ss.InputError, match="1 is a norm"):
-        initialize_(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.ReLU()).double(), x, method="whiten")
-    with pytest.raises(ss.InputError, match="1 has no bias"):
-        initialize_(nn.Sequential(nn.Linear(2, 3), nn.RMSNorm(3), nn.ReLU()).double(), x)
-    with pytest.raises(ss.InputError, match="branch must be"):
-        initialize_(mlp(2, 9, 3), x, branch=0)
-    with pytest.raises(ss.InputError, match="branch must be 1 for method 'mean'"):
-        initialize_(mlp(2, 9, 3), x, method="mean", branch=0.5)
-    with pytest.raises(ss.InputError, match="branch must be 1 for this model"):
-        initialize_(mlp(2, 9, 3), x, branch=0.5)
-    shared = nn.Linear(2, 2)
-    with pytest.raises(ss.InputError, match="more than once"):
-        initialize_(nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU()).double(), x)
+SHARED = nn.Linear(2, 2)
+FUNCTION = nn.Sequential(OrderedDict(inner=Functional(), relu=nn.ReLU(), last=nn.Linear(3, 3), a=nn.ReLU()))
+REFUSED = [
+    ("merge_batchnorm", cases.model("batch norm"), {}),
+    ("no bias", nn.Sequential(nn.Linear(2, 3, bias=False), nn.ReLU()), {}),
+    ("computes its weight", nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 3)), nn.ReLU()), {}),
+    ("linear in inner is a function", FUNCTION, {}),
+    ("found none", cases.model("no hidden layer"), {}),
+    ("1 is a norm", nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.ReLU()), {"method": "whiten"}),
+    ("1 has no bias", nn.Sequential(nn.Linear(2, 3), nn.RMSNorm(3), nn.ReLU()), {}),
+    ("branch must be", mlp(2, 9, 3), {"branch": 0}),
+    ("branch must be 1 for method 'mean'", mlp(2, 9, 3), {"method": "mean", "branch": 0.5}),
+    ("branch must be 1 for this model", mlp(2, 9, 3), {"branch": 0.5}),
+    ("more than once", nn.Sequential(SHARED, nn.ReLU(), SHARED, nn.ReLU()), {}),
+]
+
+
+@pytest.mark.parametrize(("message", "model", "options"), REFUSED, ids=[case[0] for case in REFUSED])
+def test_models_that_cannot_be_set_are_told(message, model, options):
+    with pytest.raises(ss.InputError, match=message):
+        initialize_(model.double(), moons(), **options)
+
+
+def test_a_refusal_on_the_way_changes_nothing():
     model = mlp(2, 9, 7, 3)
     before = copy.deepcopy(model.state_dict())
     with pytest.raises(ss.InputError, match="at least 2 rows"):
-        initialize_(model, x[:1])
+        initialize_(model, moons(1))
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())

@@ -11,6 +11,9 @@ from splinescope.landscape.spectrum import extreme_eigenvalues
 from splinescope.reports import near_data
 from splinescope.reports.near_data import input_margin
 from splinescope.reports.report import BLOCKS
+from tests.landscape.test_command import onnx_file
+
+from .test_report_calls import Skipping
 
 
 def quiet(model, x, y=None, **options):
@@ -62,17 +65,7 @@ def test_numbers_are_those_of_the_functions_named(found, classifier, moons):
 
 
 def test_curvature_is_told_with_and_without_skips(moons):
-    class Residual(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.branch, self.last = nn.Linear(2, 6), nn.Linear(6, 6), nn.Linear(6, 3)
-
-        def forward(self, x):
-            h = self.first(x)
-            return self.last(h + torch.relu(self.branch(h)))
-
-    torch.manual_seed(0)
-    net = Residual().eval()
+    net = Skipping().eval()
     numbers = quiet(net, *moons, include=["curvature"])["curvature"].numbers
     assert numbers["skips"] == 1
     operator = ss.curvature(ss.landscape.without_skips(net, moons[0]), *moons, loss="cross_entropy")
@@ -81,20 +74,9 @@ def test_curvature_is_told_with_and_without_skips(moons):
 
 
 def test_a_network_from_a_file_has_the_parameters_of_the_one_it_was_written_from(moons, tmp_path):
-    onnx = pytest.importorskip("onnx", reason="the onnx extra is not installed")
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
-    nodes = [onnx.helper.make_node(op, given, [out], **more) for op, given, out, more in (
-        ("Gemm", ["x", "0.weight", "0.bias"], "z", {"transB": 1}), ("Relu", ["z"], "h", {}),
-        ("Gemm", ["h", "2.weight", "2.bias"], "y", {"transB": 1}),
-    )]  # fmt: skip
-    ends = [
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", n]) for name, n in (("x", 2), ("y", 3))
-    ]
-    weights = [onnx.numpy_helper.from_array(value.numpy(), name) for name, value in net.state_dict().items()]
-    onnx.save(
-        onnx.helper.make_model(onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:], weights)), tmp_path / "n.onnx"
-    )
+    onnx_file(net, tmp_path / "n.onnx")
     keys = ["network", "curvature", "surface"]
     read, made = (quiet(model, *moons, include=keys) for model in (ss.load(tmp_path / "n.onnx"), net))
     assert [block.state for block in read] == ["measured"] * 3
@@ -201,16 +183,6 @@ def test_an_error_inside_a_block_is_shown_and_the_others_are_measured(classifier
     assert found["network"].state == "measured"
     assert (found["folds"].state, found["folds"].reason) == ("failed", "RuntimeError: out of luck")
     assert "1 failed" in repr(found)
-
-
-def test_planes_with_too_many_tiles_are_shown_through_a_window(classifier, moons, monkeypatch):
-    whole = quiet(classifier, *moons, include=["tiles"])["tiles"].numbers
-    monkeypatch.setattr("splinescope.reports.near_data._MOST_TILES", whole["tiles"] // 8)
-    monkeypatch.setattr("splinescope.reports.near_data._FEWEST_TILES", 1)
-    found = quiet(classifier, *moons, include=["tiles"])["tiles"]
-    assert found.numbers["window"] < 1
-    assert found.numbers["area"] == pytest.approx(whole["area"] * found.numbers["window"] ** 2)
-    assert "window" in found.scope
 
 
 def test_no_clock_decides_what_a_plane_shows(classifier, moons, monkeypatch):

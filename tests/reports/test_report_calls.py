@@ -119,6 +119,8 @@ def test_a_window_lies_on_the_boundary_and_within_the_budget(monkeypatch):
     said = []
     block = quiet(model, x, include=["tiles"], progress=lambda share, text: said.append(text))["tiles"]
     assert 0 < block.numbers["window"] < 1
+    assert block.numbers["area"] == pytest.approx(whole["area"] * block.numbers["window"] ** 2)
+    assert "a window of" in block.scope
     assert block.numbers["tiles"] <= 4 * (whole["tiles"] // 10)
     assert block.numbers["boundary length"] > 0
     assert "where the predicted class changes" in block.scope
