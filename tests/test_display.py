@@ -134,7 +134,6 @@ def results() -> dict[str, Result]:
         "report": ss.normalization_report(net, x),
         "geometry": ss.representation_geometry(net, x),
         "layer": ss.representation_geometry(net, x)[0],
-        "certificate": meanfield.certificate(start, data, starts=8, refine=1),
         "trajectory": meanfield.flow(start, data, times=[0.0, 0.1]),
         "map": ss.local_map(net, x[:1]),
         "block of a map": ss.local_map(net, x[:1]).part(output=(0, 1)),

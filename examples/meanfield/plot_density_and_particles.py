@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from matplotlib import pyplot as plt
 
-from splinescope.meanfield import GaussianInputs, TwoLayerBN, certificate, flow
-from splinescope_research import density_flow
+from splinescope.meanfield import GaussianInputs, TwoLayerBN, flow
+from splinescope_research import certificate, density_flow
 from splinescope_research.drawings import plot_density
 
 sigma = torch.diag(torch.tensor([2.0, 1.0], dtype=torch.float64))

@@ -10,7 +10,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from splinescope import InputError, LimitReached
-from splinescope.meanfield import Data, TwoLayer, TwoLayerBN, certificate, descend, flow
+from splinescope.meanfield import Data, TwoLayer, TwoLayerBN, descend, flow
 from splinescope.meanfield.flow import vector_field
 from splinescope.meanfield.functions import as_loss
 
@@ -174,7 +174,6 @@ def test_labels_of_the_logistic_loss_are_minus_and_plus_one() -> None:
     for run in (
         lambda: flow(net, zeros, "logistic", times=[0, 1]),
         lambda: descend(net, zeros, "logistic", rate=0.1, iterations=1),
-        lambda: certificate(net, zeros, "logistic"),
     ):
         with pytest.raises(InputError, match="labels -1 and"):
             run()

@@ -18,6 +18,7 @@ from .merge_away import MergeAway
 from .merge_in_place import merge_batchnorm_
 from .normalizations import compare_normalizations
 from .one_unit_per_point import one_unit_per_point_
+from .optimality import certificate
 from .particle_measure import wasserstein2
 from .placed_norms import placing, with_placed_norms
 from .posterior import entropy_map, region_posterior
@@ -33,6 +34,7 @@ __all__ = [
     "LayerwiseDescent",
     "MergeAway",
     "boundary_curvature",
+    "certificate",
     "compare_normalizations",
     "convergence_study",
     "density_flow",

@@ -9,9 +9,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from splinescope.meanfield.networks import TwoLayer
-from splinescope.meanfield.optimality import search_directions
 from splinescope.support.checks import check_positive, check_whole
 
+from .optimality import search_directions
 from .particle_measure import ParticleMeasure
 
 

@@ -3,14 +3,12 @@
 from .data import Data, GaussianInputs
 from .flow import descend, flow
 from .networks import TwoLayer, TwoLayerBN
-from .optimality import certificate
 
 __all__ = [
     "Data",
     "GaussianInputs",
     "TwoLayer",
     "TwoLayerBN",
-    "certificate",
     "descend",
     "flow",
 ]

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from splinescope.meanfield import Data, TwoLayerBN, certificate, flow
+from splinescope.meanfield import Data, TwoLayerBN, flow
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import even_angles, ring
 from splinescope_evidence.shared.words import spread
+from splinescope_research import certificate
 from splinescope_research.separation import separates
 
 

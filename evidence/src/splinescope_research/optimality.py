@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..support.checks import check_positive, check_whole
-from ..support.display import Result
-from ..support.errors import InputError
-from .data import Data
-from .functions import LossLike, as_loss, check_labels
-from .manifold import Manifold
-from .networks import TwoLayer, TwoLayerBN, check_pair
-from .velocity import field_at, outputs
+from splinescope.meanfield.data import Data
+from splinescope.meanfield.functions import LossLike, as_loss, check_labels
+from splinescope.meanfield.manifold import Manifold
+from splinescope.meanfield.networks import TwoLayer, TwoLayerBN, check_pair
+from splinescope.meanfield.velocity import field_at, outputs
+from splinescope.support.checks import check_positive, check_whole
+from splinescope.support.display import Result
+from splinescope.support.errors import InputError
 
 
 def _on_manifold(net: TwoLayer, manifold: Manifold) -> TwoLayer:

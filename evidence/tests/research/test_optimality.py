@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.meanfield.problems import problem
 
 from splinescope import InputError
-from splinescope.meanfield import Data, TwoLayer, TwoLayerBN, certificate, flow
+from splinescope.meanfield import Data, TwoLayer, TwoLayerBN, flow
 from splinescope.meanfield.manifold import Manifold
-
-from .problems import problem
+from splinescope_research import certificate
 
 
 def ring(m: int, amplitude: float = 0.0, arc: float = 2 * np.pi) -> TwoLayerBN:
@@ -79,3 +79,5 @@ def test_bad_probes_are_refused() -> None:
     small = TwoLayerBN(net.a.float(), net.b.float(), "tanh")
     with pytest.raises(InputError, match="share dtype"):
         certificate(small, data)
+    with pytest.raises(InputError, match="labels -1 and"):
+        certificate(net, Data.of(data.x, (data.y > 0).double()), "logistic")
