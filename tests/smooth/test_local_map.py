@@ -12,6 +12,7 @@ import splinescope as ss
 
 from ..network.ops.operations import AFFINE, FOLDS
 from .models import GPT2Block, LanguageModel, LlamaBlock, convnext, embedded, real_models
+from .networks import Called
 
 
 def encoder(norm_first: bool, activation: str) -> nn.Module:
@@ -183,13 +184,9 @@ def test_layer_norm_holds_its_scale_and_keeps_its_centering():
 
 
 def test_attention_holds_its_weights():
-    class Attention(nn.Module):
-        def forward(self, x):
-            return F.scaled_dot_product_attention(x, 2 * x, x, is_causal=True)
-
     x = torch.randn(1, 4, 3, dtype=torch.float64)
     scores = (2 * x[0] @ x[0].T / 3**0.5).masked_fill(~torch.ones(4, 4).tril().bool(), -torch.inf)
-    at = ss.local_map(Attention(), x)
+    at = ss.local_map(Called(lambda x: F.scaled_dot_product_attention(x, 2 * x, x, is_causal=True)), x)
     assert np.allclose(at.matrix(), np.kron(scores.softmax(1).numpy(), np.eye(3)), atol=1e-14)
     token = at.part(output=(0, 2), input=(0, 1))
     assert np.allclose(token.matrix(), scores.softmax(1)[2, 1].item() * np.eye(3))

@@ -11,30 +11,21 @@ import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
 
 from .models import ConvNextBlock, GPT2Block, LanguageModel
+from .networks import Called
 
 
-class Square(nn.Module):
-    def forward(self, x):
-        return x + (x * x).sum(-1, keepdim=True)
-
-
-class Assigned(nn.Module):
-    def forward(self, x):
-        x = x.clone()
-        x[:, 0] = x[:, 1].log()
-        return x
-
-
-class Marked(nn.Module):
-    def forward(self, x):
-        return x.sum(-1, keepdim=True).detach() * x
+def assigned(x):
+    x = x.clone()
+    x[:, 0] = x[:, 1].log()
+    return x
 
 
 @pytest.mark.parametrize(("model", "x", "error", "message"), [
     (LanguageModel(GPT2Block), torch.zeros(1, 3, dtype=torch.long), InputError, "got torch.int64"),
     (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)).train(), torch.zeros(1, 2), UnsupportedModelError, "model.eval"),
-    (Square(), torch.ones(1, 2), UnsupportedModelError, "multiplies values that both depend on the input"),
-    (Assigned(), torch.ones(1, 2), UnsupportedModelError, r"affine:\n  - model \(log\): log is not affine\nAct"),
+    (Called(lambda x: x + (x * x).sum(-1, keepdim=True)), torch.ones(1, 2), UnsupportedModelError,
+     "multiplies values that both depend on the input"),
+    (Called(assigned), torch.ones(1, 2), UnsupportedModelError, r"affine:\n  - model \(log\): log is not affine\nAct"),
     (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)), torch.randn(3, 2),
      UnsupportedModelError, "batch"),
     (nn.Softmax(-1), torch.ones(1, 2), UnsupportedModelError, "softmax is not affine[^$]*the scores before it"),
@@ -52,7 +43,8 @@ def test_what_has_no_map_is_refused_in_words(model, x, error, message):
 
 def test_a_factor_may_be_marked_by_detach():
     x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
-    assert np.allclose(ss.local_map(Marked(), x).matrix(), 3 * np.eye(2))
+    marked = Called(lambda x: x.sum(-1, keepdim=True).detach() * x)
+    assert np.allclose(ss.local_map(marked, x).matrix(), 3 * np.eye(2))
 
 
 class RootMeanSquare(nn.Module):
@@ -123,9 +115,5 @@ def test_a_product_of_two_values_neither_of_which_was_bent_has_no_map():
 
 
 def test_a_random_model_has_no_map():
-    class Noisy(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + torch.randn(3)
-
     with pytest.raises(UnsupportedModelError, match=r"misses f.x. by .* It may be random"):
-        ss.local_map(Noisy(), torch.ones(1, 3))
+        ss.local_map(Called(lambda x: x + torch.randn(3)), torch.ones(1, 3))

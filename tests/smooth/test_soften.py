@@ -14,6 +14,7 @@ import splinescope as ss
 from splinescope import InputError
 
 from .models import NewGELU
+from .networks import Called
 
 
 class Functional(nn.Module):
@@ -78,12 +79,8 @@ def test_harden_makes_a_network_of_relus():
     hard = nn.Sequential(smooth[0], nn.ReLU(), smooth[2], nn.ReLU(), smooth[4], nn.ReLU())
     x = torch.randn(9, 4)
     assert torch.equal(ss.smooth.harden(smooth)(x), hard(x))
-
-    class Called(nn.Module):
-        def forward(self, x):
-            return F.silu(x) + F.gelu(-x, approximate="tanh")
-
-    assert torch.equal(ss.smooth.harden(Called())(x), x.abs())
+    called = Called(lambda x: F.silu(x) + F.gelu(-x, approximate="tanh"))
+    assert torch.equal(ss.smooth.harden(called)(x), x.abs())
     tiling = ss.tessellate(ss.smooth.harden(smooth.double()), ss.Slice.axes([0.0] * 4, (0, 1), -3, 3))
     assert tiling.check().ok
 
