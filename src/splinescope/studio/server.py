@@ -9,8 +9,7 @@ import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,8 @@ class Studio:
         from .scratch import Scratch
         from .workers import Pool
 
-        self._scratch = Scratch()
-        self.library = Library(given, self._scratch.uploads, factory)
+        self.scratch = Scratch()
+        self.library = Library(given, self.scratch.uploads, factory)
         self.pool = Pool()
         self.channels: set[Any] = set()
         self.most_pages = 16
@@ -49,15 +48,9 @@ class Studio:
             "scene": lambda _kept, _job, message: {"frame": _scene(message.get("name"), message.get("seed", 0))},
         }
 
-    @contextmanager
-    def partial_upload(self, name: str) -> Iterator[Path]:
-        """A file of that name beside the others, for what is not whole yet; removed unless it was moved."""
-        with tempfile.TemporaryDirectory(dir=self._scratch.folder, prefix="partial-") as folder:
-            yield Path(folder, name)
-
     def door(self, address: str) -> Path:
         """A page that leads to an address, which only this user can read: a command line is seen by all."""
-        page = self._scratch.folder / "open.html"
+        page = self.scratch.folder / "open.html"
         page.touch(mode=0o600)
         page.write_text(DOOR.format(address=html.escape(address)), encoding="utf-8")
         return page
@@ -67,7 +60,7 @@ class Studio:
         for each in list(self.channels):
             each.close()
         self.pool.close()
-        self._scratch.close()
+        self.scratch.close()
 
 
 def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, factory: str | None = None) -> Any:
@@ -110,8 +103,8 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
         """One file as the body, its name in the query; put among the others only once it is whole and was read."""
         try:
             name = studio.library.upload_name(request.query_params.get("name", ""))
-            with studio.partial_upload(name) as partial:
-                size = 0
+            with tempfile.TemporaryDirectory(dir=studio.scratch.folder, prefix="partial-") as beside:
+                partial, size = Path(beside, name), 0
                 with partial.open("wb") as written:
                     async for block in request.stream():
                         size += len(block)

@@ -57,30 +57,21 @@ class Pool:
     def __init__(self, workers: int = 2, waiting: int = 16) -> None:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="studio")
         self._room = threading.BoundedSemaphore(workers + waiting)
-        self._jobs: set[Job] = set()
-        self._lock = threading.Lock()
 
     def submit(self, job: Job, work: Callable[[Job], Any]) -> Future[Any]:
         """Run `work(job)` when its turn comes."""
         if not self._room.acquire(blocking=False):
             raise Busy("the server has too much to do: wait for what is running, or cancel it.")
-        with self._lock:
-            self._jobs.add(job)
 
         def run() -> Any:
             try:
                 job.progress(0.0, "")
                 return work(job)
             finally:
-                with self._lock:
-                    self._jobs.discard(job)
                 self._room.release()
 
         return self._pool.submit(run)
 
     def close(self) -> None:
-        """Cancel everything; what runs ends at its next report of progress."""
-        with self._lock:
-            for job in self._jobs:
-                job.cancel()
+        """Take no more jobs; those of pages are cancelled by their channels."""
         self._pool.shutdown(wait=False)

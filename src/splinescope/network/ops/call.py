@@ -90,6 +90,7 @@ COEFFICIENTS = frozenset({"alpha", "beta", "value", "other", "weight"})
 """Arguments that multiply or add when they are plain numbers (others are axes, sizes, strides)."""
 
 
+@dataclass(eq=False)
 class Call:
     """One op applied to arguments, some live.
 
@@ -101,29 +102,26 @@ class Call:
         shape: Shape of the output without the batch axis.
         merged: How many rows of the output each row of the network has.
         dtype: Of the output; float64 for every floating one.
-        rounds_to: The dtype of the output in the model where that is coarser than the model's own, else None.
+        rounds_to: The dtype of the output in the model where that is coarser than the model's `precision`, else None.
         lives: The live arguments, each once, in order.
     """
 
-    def __init__(
-        self,
-        target: Any,
-        arguments: dict[str, Any],
-        *,
-        name: str,
-        path: str,
-        shape: tuple[int, ...],
-        dtype: torch.dtype,
-        pick: int | None,
-        precision: torch.dtype,
-        merged: int = 1,
-    ) -> None:
-        self.target, self.op, self.arguments = target, op_name(target), arguments
-        self.name, self.path, self.shape, self.pick, self.merged = name, path, shape, pick, merged
-        self.dtype = torch.float64 if dtype.is_floating_point else dtype
-        self.rounds_to = dtype if is_coarser(dtype, precision) else None
+    target: Any
+    arguments: dict[str, Any]
+    name: str
+    path: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    pick: int | None
+    precision: torch.dtype
+    merged: int = 1
+
+    def __post_init__(self) -> None:
+        self.op = op_name(self.target)
+        self.rounds_to = self.dtype if is_coarser(self.dtype, self.precision) else None
+        self.dtype = torch.float64 if self.dtype.is_floating_point else self.dtype
         self.steps: list[Step] = []
-        found = [leaf for value in arguments.values() for leaf in leaves(value) if isinstance(leaf, Live)]
+        found = [leaf for value in self.arguments.values() for leaf in leaves(value) if isinstance(leaf, Live)]
         self.lives: tuple[Live, ...] = tuple(dict.fromkeys(found))
         self.depth = max((live.depth for live in self.lives), default=0)
 

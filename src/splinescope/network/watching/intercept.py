@@ -6,6 +6,7 @@ Everything here acts on the thread that entered it and is gone when its context 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from torch import nn
@@ -37,8 +38,8 @@ class Operators(TorchDispatchMode):
         return self.call(func, args, kwargs or {})
 
 
-class Hooked:
-    """Hooks on modules, until `remove` or the end of the context.
+class Hooked(ExitStack):
+    """Hooks on modules, until the end of the context.
 
     Args:
         before: (module, hook(module, args)) to be called before the module; what it returns replaces the arguments.
@@ -53,24 +54,8 @@ class Hooked:
         *,
         with_kwargs: bool = False,
     ) -> None:
-        self._handles: list[Any] = []
-        try:
-            for module, hook in before:
-                self._handles.append(module.register_forward_pre_hook(hook, with_kwargs=with_kwargs))
-            for module, hook in after:
-                self._handles.append(module.register_forward_hook(hook, with_kwargs=with_kwargs))
-        except BaseException:
-            self.remove()
-            raise
-
-    def remove(self) -> None:
-        """Take the hooks off."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-
-    def __enter__(self) -> Hooked:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
+        super().__init__()
+        for module, hook in before:
+            self.callback(module.register_forward_pre_hook(hook, with_kwargs=with_kwargs).remove)
+        for module, hook in after:
+            self.callback(module.register_forward_hook(hook, with_kwargs=with_kwargs).remove)
