@@ -1,19 +1,15 @@
-"""Break the code on purpose and see whether a test notices: python -m tests.breaks [NAME ...] [--list] [--record FILE]
+"""Break the code on purpose and see whether a test notices: python -m tests.breaks [NAME ...] [--list]
 
 Each break in breaks.toml is a small change of meaning (a sign, a factor, a forgotten step) in one function, made in a
 copy of the repository, with the tests that should go red. It is found by its syntax, so that spelling, comments and the
 lines around it may change. "killed" is good; a break that "SURVIVED" shows a law that no test holds.
-Names match by any part: `python -m tests.breaks locate cli`. With --record FILE what was found is kept after every
-break, and what FILE already tells of the same break, source and tests is not run again: a night's run can be stopped
-and taken up.
+Names match by any part: `python -m tests.breaks locate cli`.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import hashlib
-import json
 import os
 import shlex
 import shutil
@@ -22,8 +18,9 @@ import sys
 import tempfile
 import time
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("src", "evidence", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "Makefile", "README.md")
@@ -54,13 +51,6 @@ class Break:
             for word in shlex.split(self.tests)
             if word.startswith(("tests/", "evidence/tests/"))
         ]
-
-    def key(self, root: Path = ROOT) -> str:
-        """Changes with the break, the file that it is made in, and the tests that should notice."""
-        digest = hashlib.sha256(repr(self).encode())
-        for file in (self.source, *self.test_files):
-            digest.update((root / file).read_bytes())
-        return digest.hexdigest()[:16]
 
     def applied(self, source: str) -> str:
         """The source with the break in it.
@@ -104,14 +94,12 @@ class _Change(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What became of a break: "killed", "SURVIVED", "STALE" (it does not apply) or "ERROR" (nothing was learnt)."""
 
     result: str
     seconds: float
     told: str
-    key: str = ""
 
 
 def breaks() -> list[Break]:
@@ -124,41 +112,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of names; all by default")
     parser.add_argument("--list", action="store_true", help="show the names")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="keep what was found (JSON); go on from it")
-    parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no break after this time")
     parser.add_argument("--each", type=float, metavar="SECONDS", default=600, help="give up on a break after this time")
     options = parser.parse_args()
     chosen = [b for b in breaks() if not options.names or any(part in b.name for part in options.names)]
     if options.list:
         print("\n".join(b.name for b in chosen))
         return 0
-    keys = {b.name: b.key() for b in breaks()}
-    known = {name: found for name, found in read_record(options.record).items() if found.key == keys.get(name)}
-    left = [b for b in chosen if b.name not in known]
-    started = time.monotonic()
-    if left:
-        with tempfile.TemporaryDirectory() as folder:
-            copy_to(Path(folder))
-            for one in left:
-                if options.within is not None and time.monotonic() - started > options.within:
-                    break
-                known[one.name] = found = tried(one, Path(folder), options.each)
-                print(f"{found.result:9} {one.name} ({found.seconds:.0f} s) {found.told}", flush=True)
-                if options.record:
-                    text = json.dumps({name: asdict(f) for name, f in sorted(known.items())}, indent=1)
-                    options.record.write_text(text + "\n", encoding="utf-8")
-    seen = {b.name: known[b.name] for b in chosen if b.name in known}
+    seen: dict[str, Found] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        copy_to(Path(folder))
+        for one in chosen:
+            seen[one.name] = found = tried(one, Path(folder), options.each)
+            print(f"{found.result:9} {one.name} ({found.seconds:.0f} s) {found.told}", flush=True)
     killed, minutes = sum(f.result == "killed" for f in seen.values()), sum(f.seconds for f in seen.values()) / 60
-    print(f"{killed} of {len(chosen)} killed, {len(chosen) - len(seen)} not run, in {minutes:.0f} minutes")
+    print(f"{killed} of {len(chosen)} killed, in {minutes:.0f} minutes")
     print("".join(f"  {found.result:9} {name}\n" for name, found in seen.items() if found.result != "killed"), end="")
     return int(killed < len(chosen))
-
-
-def read_record(file: Path | None) -> dict[str, Found]:
-    """What an earlier run has found, by name; nothing if there is no file."""
-    if file is None or not file.exists():
-        return {}
-    return {name: Found(**entry) for name, entry in json.loads(file.read_text(encoding="utf-8")).items()}
 
 
 def copy_to(folder: Path) -> None:
@@ -173,12 +142,12 @@ def copy_to(folder: Path) -> None:
 
 def tried(one: Break, folder: Path, limit: float = 600) -> Found:
     """Whether a test notices the break. One that does not apply is an error: the list has to follow the code."""
-    file, key = folder / one.source, one.key(folder)
+    file = folder / one.source
     source = file.read_text(encoding="utf-8")
     try:
         broken = one.applied(source)
     except LookupError as error:
-        return Found("STALE", 0.0, str(error), key)
+        return Found("STALE", 0.0, str(error))
     before, compiled, kept = file.stat(), file.parent / "__pycache__", folder / "kept"
     shutil.copytree(compiled, kept) if compiled.exists() else kept.mkdir()
     paths = os.pathsep.join(str(folder / part) for part in ("src", "evidence/src", ""))
@@ -189,7 +158,7 @@ def tried(one: Break, folder: Path, limit: float = 600) -> Found:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *shlex.split(one.tests)]
         run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
-        return Found("ERROR", limit, "the tests did not end", key)
+        return Found("ERROR", limit, "the tests did not end")
     finally:
         file.write_text(source, encoding="utf-8")
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # what was compiled goes by its file's time
@@ -198,13 +167,13 @@ def tried(one: Break, folder: Path, limit: float = 600) -> Found:
     seconds = round(time.monotonic() - started, 1)
     lines = run.stdout.strip().splitlines() or ["-"]
     if run.returncode < 0:  # the process crashed: that is seen
-        return Found("killed", seconds, f"signal {-run.returncode}", key)
+        return Found("killed", seconds, f"signal {-run.returncode}")
     if run.returncode not in (0, 1):  # pytest itself failed: nothing was learnt
-        return Found("ERROR", seconds, f"exit code {run.returncode}; {lines[-1]}", key)
+        return Found("ERROR", seconds, f"exit code {run.returncode}; {lines[-1]}")
     if not run.returncode:
-        return Found("SURVIVED", seconds, lines[-1], key)
+        return Found("SURVIVED", seconds, lines[-1])
     red = next((line for line in reversed(lines) if line.startswith(("FAILED", "ERROR"))), "")
-    return Found("killed", seconds, red.partition(" - ")[0].partition(" ")[2], key)
+    return Found("killed", seconds, red.partition(" - ")[0].partition(" ")[2])
 
 
 if __name__ == "__main__":

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from . import breaks as script
-from .breaks import ROOT, Break, Found, breaks, tried
+from .breaks import ROOT, Break, breaks, tried
 
 
 def test_a_break_applies_once_and_names_tests_that_exist() -> None:
@@ -63,30 +60,3 @@ def test_zero_is_neutral():
     assert sums.add(3, 0) == 3
 """
 CHANGES = [("a + b", "a + b + 1"), ("return a + b", "return b + a"), ("a * b", "0")]
-
-
-def test_a_run_is_taken_up_where_it_stopped(tmp_path, monkeypatch, capsys) -> None:
-    """What the record tells of the same break, source and tests is not run again; of a changed one it is."""
-    record, run = tmp_path / "record.json", []
-
-    def counted(one: Break, folder: Path, limit: float) -> Found:
-        run.append(one.name)
-        return Found("killed", 1.0, "by a test", one.key())
-
-    monkeypatch.setattr(script, "copy_to", lambda folder: None)
-    monkeypatch.setattr(script, "tried", counted)
-    monkeypatch.setattr(sys, "argv", ["breaks", "locate", "--record", str(record)])
-    names = [one.name for one in breaks() if "locate" in one.name]
-    assert script.main() == 0
-    assert script.main() == 0
-    assert run == names
-    entries = json.loads(record.read_text())
-    entries[names[1]]["key"] = "of another source"
-    record.write_text(json.dumps(entries))
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--within", "-1"])
-    assert script.main() == 1  # no time for it, and the old answer is none
-    assert run == names
-    monkeypatch.setattr(sys, "argv", sys.argv[:-2])
-    assert script.main() == 0
-    assert run == [*names, names[1]]
-    assert f"{len(names)} of {len(names)} killed" in capsys.readouterr().out
