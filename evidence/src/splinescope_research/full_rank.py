@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.support.checks import as_float64_array, check_whole, numpy_generator
+from splinescope.support.checks import as_float64_array, check_whole
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError
 
+from .arguments import numpy_generator
 from .sign_classes import SignClasses
 
 

@@ -20,10 +20,11 @@ from torch.func import functional_call
 from splinescope.landscape.inputs import check_model, chosen_parameters, parameters_of, state_in, traced_with_data
 from splinescope.landscape.sections import loss_section
 from splinescope.network import SplineNetwork
-from splinescope.support.checks import check_choice, check_names, check_whole
+from splinescope.support.checks import check_choice, check_whole
 from splinescope.support.display import Shown
 from splinescope.support.errors import InputError
 
+from .arguments import check_names
 from .break_distance import break_distance, linear_layer
 from .layer_minimizer import Vector, minimizer
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from splinescope.support.checks import check_names
 from splinescope.support.display import Certainty, Result, table
 from splinescope.support.errors import InputError
 from splinescope.tiling.cells.lists import connected
 from splinescope.tiling.measures.folds import need_tiling
+
+from .arguments import check_names
 
 if TYPE_CHECKING:
     from splinescope.tiling.tiling import Tiling

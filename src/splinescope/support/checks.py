@@ -157,15 +157,6 @@ def check_generator(generator: Any) -> torch.Generator | None:
     return generator
 
 
-def numpy_generator(generator: Any) -> np.random.Generator:
-    """A numpy source of randomness that follows `generator`; with seed 0 if that is None, so that calls agree."""
-    import torch
-
-    if check_generator(generator) is None:
-        return np.random.default_rng(0)
-    return np.random.default_rng(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
-
-
 def check_file(path: str | os.PathLike[str]) -> Path:
     """`path` as a Path, refused unless a file is there: what every reader does first."""
     try:
@@ -190,14 +181,6 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
             said = f"it has no {said}"
         kind = Path(path).suffix or "data"
         raise FileFormatError(f"{path} is not a readable {kind} file: {said}") from error
-
-
-def check_names(value: Any, name: str) -> list[str]:
-    """`value` as a list of strings; one string alone is refused, which would be read letter by letter."""
-    if not (isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)):
-        got = f"{value!r}: give [{value!r}]" if isinstance(value, str) else type(value).__name__
-        raise InputError(f"{name} must be a list of names, got {got}.")
-    return list(value)
 
 
 def check_choice(value: str, name: str, choices: tuple[str, ...]) -> str:
