@@ -62,7 +62,8 @@ def tokens_command(
             f"{error} (token ids are {int(ids.min())} to {int(ids.max())}: --encode names the function that makes the "
             "model's tokens, --window cuts a long text into pieces)"
         ) from error
-    write_arrays(out, _arrays(found))
+    if out is not None:
+        write_arrays(out, _arrays(found))
     labels = list(content[: ids.numel()]) if encode is None and content.isascii() else None
     write_figure(plot, lambda: found.plot(quantity, tokens=labels))
     means = found.means()
