@@ -20,6 +20,7 @@ WRONG = [
     (["landscape", "absent.onnx", "--data", "x.npy"], "existing file, got 'absent.onnx'"),
     (["volume", "json:loads", "--latents", "absent.npy"], "existing file, got 'absent.npy'"),
     (["timeline", ".", "--model", "json:loads", "--data", "train=absent.npy"], "existing file, got 'absent.npy'"),
+    (["complexity", "json:loads", "--data", "x.npy", "--radius", "wide"], "--radius must be a number or auto"),
     (["tesselate", "net.onnx"], "did you mean 'tessellate'?"),
     (["report", "json:loads", "--dta", "x.npy"], "--data"),
 ]

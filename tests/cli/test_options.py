@@ -1,7 +1,8 @@
-"""Options of the command line reach the functions behind it."""
+"""Options of the command line reach the functions behind it, and verbs do what they say."""
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from torch import nn
 import splinescope as ss
 from splinescope.cli import main
 from splinescope.cli._main import VERBS
+from splinescope.support import compile
+from splinescope.tiling import kernels
 
 
 def build() -> nn.Module:
@@ -191,3 +194,53 @@ def test_every_verb_says_what_it_does_in_one_line_and_shows_an_example():
     assert [line for line in listed.strip().splitlines() if not line.endswith(".") or line.endswith("...")] == []
     for name in VERBS:
         assert re.search(r"Examples?:\n +splinescope " + name, CliRunner().invoke(main, [name, "--help"]).output), name
+
+
+TWO = """
+from torch import nn
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        nn.init.eye_(self.layer.weight)
+        nn.init.zeros_(self.layer.bias)
+
+    def forward(self, x):
+        return {"flat": x, "bent": self.layer(x).relu().sum(1, keepdim=True)}
+"""
+SLICE = ["--slice", "axes", "--shape", "2", "--low", "-1", "--high", "1"]
+
+
+def test_a_verb_takes_the_output_that_is_picked(tmp_path, monkeypatch):
+    (tmp_path / "two_outputs.py").write_text(TWO)
+    monkeypatch.chdir(tmp_path)
+    without = CliRunner().invoke(main, ["tessellate", "two_outputs:Two", *SLICE, "--json"])
+    assert without.exit_code == 2
+    assert (
+        "returns 2 tensors: flat (N, 2), bent (N, 1). Choose one, by index or by name: --pick flat." in without.output
+    )
+    picked = CliRunner().invoke(main, ["tessellate", "two_outputs:Two", "--pick", "bent", *SLICE, "--json"])
+    assert picked.exit_code == 0, picked.output
+    assert json.loads(picked.stdout)["tiles"] == 4
+
+
+@pytest.mark.parametrize("arguments", [["--list"], ["survey-fig8", "--quick"], ["--all"]])
+def test_where_the_experiments_are_not_installed_the_command_says_how(arguments, monkeypatch):
+    monkeypatch.setitem(sys.modules, "splinescope_evidence", None)  # as python marks what cannot be imported
+    result = CliRunner().invoke(main, ["reproduce", *arguments])
+    assert result.exit_code == 2
+    assert "pip install splinescope-evidence" in result.stderr
+    assert "pip install -e evidence" in result.stderr
+
+
+def test_after_a_warmup_nothing_is_left_to_compile(monkeypatch):
+    result = CliRunner().invoke(main, ["warmup", "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert "kernels are compiled" in result.output
+    for kernel in (kernels.split_intervals, kernels.split_polygons, kernels.split_cells, kernels.mark_lost_walls):
+        assert kernel.overloads
+    begun = []
+    monkeypatch.setattr(compile.notice, "begin", begun.append)
+    assert CliRunner().invoke(main, ["warmup", "--quiet"]).exit_code == 0
+    assert begun == []
