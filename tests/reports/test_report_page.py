@@ -78,6 +78,20 @@ def test_an_interrupted_report_keeps_what_it_has(classifier, moons, tmp_path):
     assert list(json.loads((tmp_path / "r.json").read_text())["blocks"]) == ["network"]
 
 
+@pytest.mark.parametrize("taken", ["r.html", "r.json"])
+def test_a_report_replaces_one_and_no_other_file(classifier, moons, tmp_path, taken):
+    again = {"out": tmp_path / "r.html", "include": ["network"], "progress": False}
+    (tmp_path / taken).write_text("mine")
+    with pytest.raises(ss.InputError, match=f"{taken} is no report"):
+        ss.report(classifier, *moons, **again)
+    with pytest.raises(ss.InputError, match=f"{taken} is no report"):
+        ss.compare_models({"a": classifier, "b": classifier}, *moons, **again)
+    assert (tmp_path / taken).read_text() == "mine"
+    (tmp_path / taken).unlink()
+    ss.report(classifier, *moons, **again)
+    ss.report(classifier, *moons, **again)
+
+
 def test_names_in_a_page_are_inert(classifier, moons, tmp_path):
     ss.report(
         classifier,

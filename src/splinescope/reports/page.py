@@ -188,10 +188,14 @@ def _data(picture: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(picture).decode('ascii')}"
 
 
+MARK = "<!doctype html><html lang='en' data-made-by='splinescope report'>"
+"""How a page begins: one that does not was made by something else."""
+
+
 def _shell(title: str, inside: str) -> str:
     style = (resources.files(__package__) / "page.css").read_text(encoding="utf-8")
     return (
-        f"<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+        f"{MARK}<head><meta charset='utf-8'><meta name='viewport' "
         f"content='width=device-width, initial-scale=1'><title>{html.escape(title)}</title>"
         f"<style>\n{style}</style></head><body><main>{inside}</main></body></html>"
     )

@@ -111,8 +111,8 @@ def report(
         model: A module in evaluation mode, or the result of `trace` or `load`. It is not changed.
         x: `[N, *input shape]` inputs (for a generator: latents); a few hundred are enough.
         y: `[N]` class numbers, one-hot rows or `[N, ...]` targets; without them what needs a loss does not apply.
-        out: The page, one file without links out. The numbers go to a .json of the same name beside it. Both replace
-            files of their name. None writes nothing.
+        out: The page, one file without links out. The numbers go to a .json of the same name beside it. They replace
+            an earlier report's, and no other files. None writes nothing.
         loss: "squared", "mse", "cross_entropy", "bce", or a function (outputs, targets) -> mean over rows. None takes
             the one that `y` suggests: cross-entropy for classes (also as floats or one-hot rows; binary for one
             output), else the squared error. The report says which and why.
@@ -155,9 +155,22 @@ def report(
 
 
 def check_page(out: str | os.PathLike[str]) -> None:
-    """Refuse before the work what cannot be written: the numbers go beside the page, under its name with .json."""
-    if check_writable(out).suffix == ".json":
+    """Refuse before the work what cannot be written: the numbers go beside the page, under its name with .json.
+
+    A report may replace one, with its numbers, and nothing else.
+    """
+    from .page import MARK
+
+    page = check_writable(out)
+    if page.suffix == ".json":
         raise InputError(f"out is the page, and its numbers go beside it as .json; got {str(out)!r}: end it in .html.")
+    if page.exists():
+        with page.open("rb") as file:
+            taken = None if file.read(len(MARK)) == MARK.encode() else page
+    else:
+        taken = page.with_suffix(".json") if page.with_suffix(".json").exists() else None
+    if taken is not None:
+        raise InputError(f"{taken} is no report, and out={str(out)!r} would replace it: choose another name.")
 
 
 def chosen_blocks(include: Collection[str] | None, exclude: Collection[str]) -> list[str]:
