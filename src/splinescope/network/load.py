@@ -45,6 +45,8 @@ def load(
         (5,)
     """
     path = check_file(path)
+    if path.stat().st_size == 0:
+        raise FileFormatError(f"{path} is empty.")
     models: Sequence[nn.Module]
     with reading(path):
         if path.suffix.lower() == ".onnx":

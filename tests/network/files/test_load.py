@@ -455,6 +455,13 @@ def test_mutated_files_agree_with_onnxruntime_or_are_refused(tmp_path):
     assert outcomes["no oracle"] <= 0.05 * FUZZ_TRIALS, outcomes
 
 
+@pytest.mark.parametrize("name", ["net.onnx", "net.nnet"])
+def test_an_empty_file_is_called_empty(name, tmp_path):
+    (tmp_path / name).touch()
+    with pytest.raises(ss.FileFormatError, match=rf"{name} is empty\.$"):
+        ss.load(tmp_path / name)
+
+
 def test_nnet_units_by_hand(tmp_path):
     """y = relu(2 u - v + 1) * 3 + 7 with u = (a - 10) / 4 and v = (b + 2) / 5: the means of inputs go off, that of the
     output is added."""
