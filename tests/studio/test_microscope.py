@@ -156,6 +156,16 @@ def test_two_networks_are_looked_at_through_linked_views(studio, shelf):
         assert a == b
 
 
+def test_a_network_that_cannot_be_opened_beside_another_is_told(studio):
+    with studio(AXES + "first.onnx") as page:
+        tiled(page)
+        page.select_option("#beside", "broken.onnx")
+        tiled(page, 2)
+        expect(page.locator("#cover-b")).to_have_text("broken.onnx could not be opened.")
+        expect(page.locator("#message")).to_contain_text("broken.onnx")
+        expect(page.locator("#cover-a")).to_be_hidden()
+
+
 def test_the_slider_shows_the_tiling_of_each_checkpoint(studio, shelf):
     with studio(AXES + "run") as page:
         tiled(page)

@@ -102,9 +102,9 @@ class Channel:
                 number = None
                 raise InputError("id must be a whole number.")
             self._do(number, message)
-        except (SplinescopeError, RecursionError) as error:
+        except SplinescopeError as error:
             self.post({"id": number, "error": str(error)})
-        except ValueError:
+        except (ValueError, RecursionError):
             self.post({"id": number, "error": "a request must be JSON."})
 
     def _do(self, number: int | None, message: dict[str, Any]) -> None:

@@ -255,7 +255,12 @@ export class MicroscopePage {
         if (turn !== this.runs) return
         this.panes.b.entry = entry
         jobs.push(this.panes.b.tile())
-      } catch (error) { this.complain(error.message) }
+      } catch (error) {
+        if (turn !== this.runs) return
+        this.panes.b.entry = null
+        this.panes.b.cover(`${beside} could not be opened.`)
+        this.complain(error.message, this.panes.b)
+      }
     } else { this.panes.b.forget(); this.panes.b.entry = null }
     await Promise.all(jobs)
     for (const name of ["a", "b"]) { $(`name-${name}`).hidden = !beside; $(`name-${name}`).textContent = this.panes[name].entry?.name ?? "" }
