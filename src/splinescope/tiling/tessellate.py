@@ -70,7 +70,8 @@ def tessellate(
             for that network; `Tiling.approximation` has the proven `bound` and the measured `deviation`, which decides
             where the bound is hopeless (`basis` says so). None: smooth networks are refused.
         rtol: A pre-activation is zero if it is below rtol times the sum of the absolute terms it is made of.
-        max_tiles: Stop with `LimitReached` once so many tiles are finished and there are more.
+        max_tiles: Stop with `LimitReached` once so many tiles are finished and there are more. Beside a max the partial
+            tiling may have fewer: walls between losers, which split tiles while they are cut, are gone from it.
         time_limit: Stop with `LimitReached` after this many seconds, or a tenth more, with the first few tiles in any
             case.
         progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
