@@ -8,8 +8,10 @@ import resource
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 import splinescope as ss
+from splinescope.support.errors import NotWrittenError
 from splinescope.train.journal import Journal
 
 HEADER = {"format": "splinescope.test", "version": 3, "radius": 0.25}
@@ -36,17 +38,20 @@ def test_infinite_values_and_nan_are_read_as_they_were_written(tmp_path: Path) -
 
 
 def test_a_full_disk_is_told_in_words_and_leaves_what_was_there(tmp_path: Path) -> None:
-    journal = opened(tmp_path)
+    journal, model = opened(tmp_path), nn.Linear(50, 50)
     journal.append(record(0))
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    (tmp_path / "snapshots").mkdir()
+    before = {file.name: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before["test.jsonl"]) + 20, hard))
     try:
         with pytest.raises(ss.SplinescopeError, match=r"test\.jsonl cannot take another record: .*Earlier ones are"):
             journal.append(record(1))
+        with pytest.raises(NotWrittenError, match=r"step-000000001.* what was there before stays"):
+            journal.snapshot(model, 1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
     assert [each["step"] for each in journal.records] == [0]
     journal.append(record(2))
     assert [each["step"] for each in opened(tmp_path).records] == [0, 2]

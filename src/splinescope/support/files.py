@@ -78,7 +78,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except NotWrittenError:  # of a file within the block
         raise
     except OSError as error:
-        raise NotWrittenError(f"{target} was not written, nothing is left of it: {error}.") from error
+        raise NotWrittenError(f"{target} was not written, what was there before stays: {error}.") from error
     finally:
         partial.unlink(missing_ok=True)
 
@@ -92,7 +92,7 @@ def temporary_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         remove_unfinished(target.parent, target.name)
         place.mkdir(0o700)
     except OSError as error:
-        raise NotWrittenError(f"{target} was not written, nothing is left of it: {error}.") from error
+        raise NotWrittenError(f"{target} was not written, what was there before stays: {error}.") from error
     try:
         with locked(place):
             yield place

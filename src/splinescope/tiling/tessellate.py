@@ -155,7 +155,7 @@ def tile(
     except NotWrittenError:
         raise
     except OSError as error:
-        raise NotWrittenError(f"{os.fspath(out)} was not written, nothing is left of it: {error}.") from error
+        raise NotWrittenError(f"{os.fspath(out)} was not written, what was there before stays: {error}.") from error
 
 
 def _tile(

@@ -46,15 +46,18 @@ def load_checkpoint(model: nn.Module, source: str | os.PathLike[str] | Mapping[s
 
 def save_checkpoint(model: nn.Module, path: str | os.PathLike[str]) -> None:
     """Write a module's parameters and buffers as safetensors, with a checksum that `load_checkpoint` compares."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import save_file, save_model
 
     with replacing(path) as partial:
-        save_model(model, str(partial))  # knows about tied parameters, which the file holds once
-        with safe_open(partial, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            metadata = {**(file.metadata() or {}), _CHECKSUM: _checksum(file)}
-        save_file(tensors, partial, metadata)
+        try:
+            save_model(model, str(partial))  # knows about tied parameters, which the file holds once
+            with safe_open(partial, framework="pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                metadata = {**(file.metadata() or {}), _CHECKSUM: _checksum(file)}
+            save_file(tensors, partial, metadata)
+        except SafetensorError as error:  # its own word for what the system refused
+            raise OSError(str(error)) from error
 
 
 _CHECKSUM = "splinescope.sha256"

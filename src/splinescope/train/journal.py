@@ -83,7 +83,7 @@ class Journal:
         try:
             path.parent.mkdir(exist_ok=True)
         except OSError as error:
-            raise NotWrittenError(f"{path} was not written, nothing is left of it: {error}.") from error
+            raise NotWrittenError(f"{path} was not written, what was there before stays: {error}.") from error
         save_checkpoint(model, path)
 
     def _read(self) -> list[Record]:
