@@ -51,7 +51,7 @@ def complexity(subject: Subject) -> ReportBlock:
         ax.set_ylabel("% of its neurons that fold near a point")
 
     return ReportBlock(
-        headline=f"{total:.3g} folds near a data point, by {share:.2%} of all neurons",
+        headline=f"on average {total:.3g} folds pass near a data point, from {100 * share:.2g}% of all neurons",
         finding=f"{share:.0%} of all neurons switch on or off within half the way from a data point to the next one.",
         advice="Watch this number while you train, or compare it with other networks on the same data.",
         certainty=found.certainty,
@@ -275,7 +275,7 @@ def margins(subject: Subject) -> ReportBlock:
     return ReportBlock(
         finding=finding,
         advice=advice,
-        headline=f"the edge of a point's own tile is at {np.median(found.edge):.3g} (median), "
+        headline=f"the edge of a point's own tile is {np.median(found.edge):.3g} away (median), "
         f"{np.median(relative):.3g} of the data's spacing{tied}",
         certainty="exact" if found.exact_edge and exact == 1 else "bound",
         scope=f"{kind}; distances to the boundary exact for {exact:.0%} of {len(points)} points, lower bounds for "

@@ -95,6 +95,7 @@ def proven(subject: Subject) -> ReportBlock:
         raise NotApplicable(f"the search was not finished: {found.reason}")
     unsafe = found.unsafe
     part = "all" if found.holds else f"{1 - unsafe.share:.4%}"
+    headline = f"class {winner} wins on {part} of a rectangle about x[{i}]"
     near = f"x[{i}].lerp(x[{j}], {reach:g}), x[{i}].lerp(x[{k}], {reach:g})"
     near += f", x[{i}].lerp((x[{j}] + x[{k}]) / 2, -{reach:g})"
     model = "model" if len(y) > 1 or net.ending is None else "ss.trace(model, x)"  # a sign is one before a sigmoid
@@ -105,10 +106,10 @@ def proven(subject: Subject) -> ReportBlock:
         ax.plot(*view.coordinates(a[None].numpy())[0], "o", color="black", ms=4)
 
     return ReportBlock(
-        headline=f"class {winner} wins on {part} of it" if found.holds is not None else found.reason,
+        headline=headline if found.holds is not None else found.reason,
         certainty=unsafe.certainty,
-        scope=f"a rectangle of area {view.size:.3g} about x[{i}], as wide as the data's spacing, on the plane "
-        f"through three data points; proven to {max(unsafe.rounding / view.size, 1e-16):.1g} of the area",
+        scope=f"the rectangle, of area {view.size:.3g} and as wide as the data's spacing, lies on the plane through "
+        f"three data points; proven to {max(unsafe.rounding / view.size, 1e-16):.1g} of the area",
         reading="In the blank part the class of the data point (the dot) wins at every input: no sample can show that. "
         "In the shaded part another class wins, and its area is exact.",
         finding=f"On a plane about the first data point, class {winner} provably wins at {part} of the inputs near it.",

@@ -34,7 +34,11 @@ def depth(subject: Subject) -> ReportBlock:
         right.plot(angle, ".-", color="#3a87b8")
         right.set_ylabel("mean angle, degrees")
         for ax in (left, right):
-            name_places(ax, [f"{layer.name} {layer.op}".strip() for layer in found], "place")
+            name_places(
+                ax,
+                [layer.name if layer.op in ("", layer.name) else f"{layer.name} {layer.op}" for layer in found],
+                "place",
+            )
 
     return ReportBlock(
         finding=f"The data spread over {rank[0]:.2g} directions at the input and {rank[last]:.2g} before the output: "
@@ -45,7 +49,7 @@ def depth(subject: Subject) -> ReportBlock:
         f"{angle[0]:.0f} to {angle[last]:.0f} degrees",
         certainty="exact",
         scope=f"for these {len(points)} points",
-        reading="If the rank falls to 1 or all angles to 0, the layers behind can no longer tell the points apart. "
+        reading="If the rank falls to 1 or all angles to 0, later layers can no longer tell the points apart. "
         "A rank that stays, or angles that widen, mean that depth separates the batch.",
         call="print(ss.representation_geometry(model, x).summary())",
         numbers={
