@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from PIL import Image
 from safetensors.numpy import save_file
 from torch import nn
 
@@ -16,6 +17,7 @@ import splinescope as ss
 from splinescope.cli import main
 from splinescope.complexity import ComplexityMonitor, load_timeline, timeline
 from splinescope.complexity.timeline import Timeline
+from splinescope.plot import film
 from splinescope.train import Every
 
 from .models import mlp
@@ -127,17 +129,7 @@ def test_a_timeline_survives_its_file(story: Timeline, tmp_path: Path) -> None:
 
 
 def test_pictures_and_films_are_written(story: Timeline, tmp_path: Path) -> None:
-    matplotlib = pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    from PIL import Image
-
-    from splinescope.plot import film
-    from splinescope.plot.timeline import plot_timeline
-
-    figure = plot_timeline(story)
-    figure.savefig(tmp_path / "story.png", dpi=60)
-    pyplot.close(figure)
+    story.plot().savefig(tmp_path / "story.png", dpi=60)
     film(story, tmp_path / "story.gif", dpi=40)
     with Image.open(tmp_path / "story.gif") as image:
         assert image.n_frames == 3

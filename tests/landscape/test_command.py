@@ -14,12 +14,6 @@ from splinescope.cli._main import main
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    pyplot.close("all")
-
-
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     (tmp_path / "landscape_model.py").write_text(

@@ -25,12 +25,6 @@ from .networks import case, direction
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    pyplot.close("all")
-
-
 def bowl():
     axis = np.linspace(-1, 1, 21)
     u, v = np.meshgrid(axis, axis, indexing="ij")

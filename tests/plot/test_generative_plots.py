@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
@@ -20,14 +17,7 @@ from splinescope.plot.generative import (
     plot_manifold,
 )
 
-mpl.use("Agg")
 VIEW = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    yield
-    pyplot.close("all")
 
 
 def manifold_of(outputs: int) -> TiledManifold:

@@ -1,28 +1,16 @@
-"""Drawings say what they show; films have one frame per recorded time."""
+"""Drawings of neurons say what they show."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
+from matplotlib import pyplot
 
-matplotlib = pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
-matplotlib.use("Agg")
-
-from matplotlib import pyplot  # noqa: E402
-
-from splinescope import InputError  # noqa: E402
-from splinescope.meanfield import Data, TwoLayerBN, descend, flow  # noqa: E402
-from splinescope.meanfield.flow import Trajectory  # noqa: E402
-from splinescope.plot import meanfield as plot  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def _close_figures() -> Iterator[None]:
-    yield
-    pyplot.close("all")
+from splinescope import InputError
+from splinescope.meanfield import Data, TwoLayerBN, descend, flow
+from splinescope.meanfield.flow import Trajectory
+from splinescope.plot import meanfield as plot
 
 
 @pytest.fixture(scope="module")

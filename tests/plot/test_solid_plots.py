@@ -34,7 +34,6 @@ def test_cells_are_drawn_outside_only_or_all_pulled_apart(tiling: ss.Tiling) -> 
     assert faces == [(walls.cuts < 0).sum(), tiling.sides.sum()]
     assert pulled.get_xlim()[1] > outside.get_xlim()[1]
     assert pulled.get_zlabel()
-    pyplot.close("all")
 
 
 def test_limits_are_those_of_the_cells_whatever_memory_holds(
@@ -44,7 +43,6 @@ def test_limits_are_those_of_the_cells_whatever_memory_holds(
     unset = SimpleNamespace(**{**vars(np), "empty": lambda shape: np.full(shape, 1.7e308)})  # what memory may hold
     monkeypatch.setattr("mpl_toolkits.mplot3d.art3d.np", unset)
     assert ss.plot.plot_cells(tiling, pull=0.5).get_xlim() == expected
-    pyplot.close("all")
 
 
 def test_pictures_that_would_take_too_long_or_are_flat_are_refused(tiling: ss.Tiling) -> None:
@@ -56,7 +54,6 @@ def test_pictures_that_would_take_too_long_or_are_flat_are_refused(tiling: ss.Ti
         plot_mesh(tiling.level_set(0.0), axes="xx")
     with pytest.raises(ss.InputError, match="draws 3-D"):
         ss.plot.plot_cells(tiling.section([0.0, 0.0, 1.0]))
-    pyplot.close("all")
 
 
 def test_the_verb_writes_mesh_picture_and_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +98,6 @@ def test_every_polytope_is_drawn_in_the_frame_of_the_slice(inputs: int) -> None:
         assert len(ax.collections) == 1
         np.testing.assert_allclose(ax.get_zlim(), (-1, 1))
     np.testing.assert_allclose(ax.get_xlim(), (-1, 1))
-    pyplot.close(ax.figure)
 
 
 def test_more_dimensions_are_sent_to_slices() -> None:

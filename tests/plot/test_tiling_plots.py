@@ -15,14 +15,6 @@ from splinescope.plot._class_pieces import class_pieces
 from splinescope.plot.tiling import shading
 from splinescope.tiling.measures.quantities import QUANTITIES
 
-mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
 
 @pytest.fixture(scope="module")
 def net():

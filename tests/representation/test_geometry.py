@@ -217,4 +217,3 @@ def test_every_drawing_is_labelled_and_on_the_given_axes(geometry) -> None:  # t
         assert draw(ax) is ax
         assert ax.get_xlabel()
         figure.canvas.draw()
-        plt.close(figure)

@@ -266,8 +266,6 @@ def test_a_monitor_records_the_tokens(ids):
 
 
 def test_the_heat_map_is_labelled(ids):
-    from matplotlib import pyplot
-
     ax = ss.token_geometry(model_of(GPT2Block), ids).plot("folds", row=1, tokens=list("abcdef ij"))
     assert [label.get_text() for label in ax.get_xticklabels()] == list("abcdef␣ij")
     assert ax.get_ylabel() == "layer"
@@ -276,7 +274,6 @@ def test_the_heat_map_is_labelled(ids):
     assert all(not label.get_text().isalpha() for label in long.get_xticklabels())
     with pytest.raises(InputError, match="9 labels"):
         ss.token_geometry(model_of(GPT2Block), ids).plot(tokens=["a"])
-    pyplot.close("all")
 
 
 def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
