@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ..network.program import site_names
+from ..network.program import Site, site_names
 from ..support.display import Certainty, Result, table
-
-if TYPE_CHECKING:
-    from ..network.program import Site
 
 Method = Literal["frame", "distance", "exact"]
 

@@ -17,8 +17,8 @@ from ..support.checks import as_rows, check_choice, check_generator, check_rows_
 from ..support.errors import InputError
 from ..support.evaluating import evaluating
 from ..support.progress import Progress, check_progress, sharing
-from ..support.threads import ALONE
 from ._result import LocalComplexity, Method
+from .exact_tiles import exact_counts
 from .humayun2024_frame import frame_counts
 from .linear_distance import distance_counts
 from .neighborhoods import Radius, as_radius, random_frame
@@ -102,9 +102,6 @@ def local_complexity(
     if method == "distance" and directions is not None:
         raise InputError("directions belong to the methods 'frame' and 'exact'; 'distance' has none.")
     if method == "exact":
-        with ALONE:
-            from .exact_tiles import exact_counts
-
         if size < 2:
             raise InputError("method 'exact' needs inputs of at least 2 numbers, which a plane has; got 1.")
         plane = _as_frame(2 if directions is None else directions, shape, generator)

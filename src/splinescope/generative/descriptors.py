@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..complexity import local_complexity
 from ..network import SplineNetwork, trace
 from ..support.checks import check_whole
 from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError
 from ..support.progress import Progress
-from ..support.threads import ALONE
 from ..tiling import Slice
 from .pushforward import Generator
 from .volume import log_volume
@@ -89,9 +89,6 @@ def local_geometry(
     volumes = log_volume(model, z, output=output, progress=progress)
     complexity = torch.full((len(z),), torch.nan, dtype=torch.float64, device=z.device)
     if radius is not None:
-        with ALONE:
-            from ..complexity import local_complexity
-
         network = model if isinstance(model, SplineNetwork) else trace(model, z[:1])
         found = local_complexity(network, z, radius=radius, generator=generator, progress=progress)
         complexity = found.total.to(z.device, torch.float64)

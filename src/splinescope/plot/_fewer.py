@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..support.archive import forget_pages
+from ..tiling import Tiling
 from ..tiling.cells.lists import places_of
 from ..tiling.cells.polygons import Cells
 from ..tiling.kernels.grid_lookup import largest_in_cells, reaches
-
-if TYPE_CHECKING:
-    from ..tiling import Tiling
 
 CELLS = 1024
 """Cells along the longer side of the raster that stands for tiles which are left out."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..support.checks import as_float64_array, check_whole
 from ..support.errors import InputError
+from ..tiling import Tiling
 from ..tiling.measures.quantities import QUANTITIES, Quantity, available, corner_depths, tile_quantity
 from ._fewer import shares, shown_tiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ..tiling import Tiling
 
 FEW = 20_000
 """Up to this many tiles a frame has quantities that take a pass through the network per tile, too: minutes for a large

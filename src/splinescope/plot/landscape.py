@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..landscape.polynomials import PolynomialSection
+from ..landscape.sections import LossSection
+from ..landscape.skip_conditioning import Conditioning, SkipConditioning
+from ..landscape.surface import LossSurface
 from ..support.checks import check_choice, require
 from ..support.errors import InputError
 from ..support.files import replacing
@@ -18,11 +22,6 @@ from ._axes import BOUNDARY_COLOR, RASTER_FROM, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ..landscape.polynomials import PolynomialSection
-    from ..landscape.sections import LossSection
-    from ..landscape.skip_conditioning import Conditioning, SkipConditioning
-    from ..landscape.surface import LossSurface
 
 
 def plot_loss_section(
@@ -121,8 +120,6 @@ def plot_conditioning(found: Mapping[str, Conditioning] | SkipConditioning, ax: 
 
     What `skip_conditioning` found has two columns for each block: with its skip, and without.
     """
-    from ..landscape.skip_conditioning import SkipConditioning
-
     if isinstance(found, SkipConditioning):
         found = {
             f"{block.skip.name}\n{way}": conditioning

@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..network.outputs import Picked
 from ..support.errors import InputError
 from ..support.files import replacing
+from ..tiling import Tiling
 from ..tiling.measures.folds import need_tiling
 from .frame import packed_pieces, tiling_frame
 from .space_frame import space_frame
-
-if TYPE_CHECKING:
-    from ..tiling import Tiling
 
 _BYTES_TOGETHER = 1 << 22
 _SHARED = ("frame.js", "colors.js", "gl.js", "pointer.js", "words.js")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..representation.geometry import RepresentationGeometry
-from ..representation.measures import LayerGeometry
+from ..representation.measures import ANGLE_BINS, LayerGeometry
 from ..support.checks import require
 from ._axes import new_axes
 from .style import house_style
@@ -59,8 +59,6 @@ def plot_depth(
 
 def plot_angle_histogram(layer: LayerGeometry, ax: Axes | None = None, *, label: str | None = None) -> Axes:
     """Histogram of the pairwise angles of one layer."""
-    from ..representation.measures import ANGLE_BINS
-
     ax = new_axes(ax)
     share = layer.angle_counts / max(layer.angle_counts.sum(), 1)
     ax.stairs(share, ANGLE_BINS, fill=True, alpha=0.6, label=label)

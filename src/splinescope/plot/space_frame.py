@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..support.checks import check_whole
 from ..support.errors import InputError
+from ..tiling import Tiling
 from ..tiling.cells.lists import places_of
 from ..tiling.cells.polytopes import Facets
 from ..tiling.measures.quantities import tile_quantity
 from ..tiling.measures.surfaces import SurfaceMesh
 from .frame import chosen_quantities, marks, notes_of, quantity_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..tiling import Tiling
 
 MOST_CELLS = 400_000
 """A frame of more would not fit into what browsers take (some 150 bytes a cell): the largest are sent."""

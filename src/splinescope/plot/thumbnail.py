@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..tiling import Tiling
 from ..tiling.measures.quantities import tile_quantity
 from .page import web_file
-
-if TYPE_CHECKING:
-    from ..tiling import Tiling
 
 MOST_TILES = 2_000
 """More would be finer than the picture, and a burden in the notebook's file."""

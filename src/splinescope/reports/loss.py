@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..landscape import curvature, loss_surface, random_directions, without_skips
 from ..landscape.skips import find_skips
 from ..landscape.spectrum import extreme_eigenvalues
-from ..support.threads import ALONE
+from ..plot.landscape import plot_loss_surface
 from .block import NotApplicable, ReportBlock
 from .subject import Subject
 
@@ -82,9 +82,6 @@ def surface(subject: Subject) -> ReportBlock:
     middle = float(found.losses[_GRID // 2, _GRID // 2])
 
     def draw(figure: Figure) -> None:
-        with ALONE:
-            from ..plot.landscape import plot_loss_surface
-
         plot_loss_surface(found, ax=figure.subplots())
 
     return ReportBlock(

@@ -17,6 +17,7 @@ from ..support.files import check_writable, replacing
 from ..support.progress import Progress, telling
 from . import loss, near_data, one_input, structure, through_depth
 from .block import NotApplicable, ReportBlock
+from .page import notebook, page
 from .subject import Subject, as_subject
 from .typical import compared
 
@@ -84,8 +85,6 @@ class Report(Result):
 
     def _repr_html_(self) -> str:
         """For notebooks: every block with its picture, as far as those can be drawn."""
-        from .page import notebook
-
         return notebook(repr(self), self.blocks)
 
 
@@ -207,8 +206,6 @@ def _measured(key: str, subject: Subject) -> ReportBlock:
 
 
 def _write(found: Report, title: str) -> None:
-    from .page import page
-
     assert found.page is not None
     loss = f"; loss: {found.loss}" if found.loss else ""
     names = "import dataclasses, torch and splinescope as ss; model, x and y are what the report was given."

@@ -10,9 +10,9 @@ import numpy as np
 from ..network import SplineNetwork
 from ..network.program import site_names
 from ..normalization import normalization_report
+from ..plot.normalization import plot_fold_distances
 from ..plot.style import name_places
 from ..support.display import counted
-from ..support.threads import ALONE
 from .block import NotApplicable, ReportBlock
 from .subject import Subject
 
@@ -85,9 +85,6 @@ def folds(subject: Subject) -> ReportBlock:
     )
 
     def draw(figure: Figure) -> None:
-        with ALONE:
-            from ..plot.normalization import plot_fold_distances
-
         plot_fold_distances(found.distances, figure.subplots())
 
     return ReportBlock(
