@@ -51,7 +51,7 @@ def _check_radius(given: str, option: str) -> float | str:
         raise InputError(f"{option} must be a number or auto, got {given!r}.") from None
 
 
-def check_data_file(path: str, _option: str = "") -> str:
+def check_data_file(path: str) -> str:
     """`path`, refused unless a file of numbers is there."""
     file, _ = split_name(path)
     reader_of(file)
@@ -59,14 +59,14 @@ def check_data_file(path: str, _option: str = "") -> str:
     return path
 
 
-def _check_loss(name: str, _option: str) -> str:
+def _check_loss(name: str) -> str:
     from ..support.losses import named_loss
 
     named_loss(name, functions=False)
     return name
 
 
-def check_model_name(model: str, _option: str = "") -> str:
+def check_model_name(model: str) -> str:
     """`model`, refused unless it is a file that exists or a factory in a module that can be found."""
     if Path(model).suffix in _FILES:
         check_file(model)
@@ -82,8 +82,9 @@ def check_model_name(model: str, _option: str = "") -> str:
     return model
 
 
-model_name, data_file = Checked("MODEL", check_model_name), Checked("FILE", check_data_file)
-loss_name = Checked("LOSS", _check_loss)
+model_name = Checked("MODEL", lambda model, _option: check_model_name(model))
+data_file = Checked("FILE", lambda path, _option: check_data_file(path))
+loss_name = Checked("LOSS", lambda name, _option: _check_loss(name))
 numbers, whole_numbers, shape_numbers = _numbers(float), _numbers(int), _numbers(int, 1)
 _OUTPUT = "splinescope.output"
 
