@@ -113,8 +113,6 @@ def _fitting(x: Tensor, y: Tensor, loss: str, model: nn.Module | SplineNetwork) 
 
     module = check_model(model)
     dtype = precision_of(module)
-    if len(x) == 0:
-        return x, y
     if (shape := getattr(model, "input_shape", None)) is not None:
         x = check_rows_of(x, shape, "x")
     x, outputs = fitting_inputs(module, x.to(dtype) if x.is_floating_point() else x, dtype)

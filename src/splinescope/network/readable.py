@@ -53,31 +53,26 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
 
 def check_statistics(model: nn.Module) -> None:
     """Refuse batch norms that keep no statistics: they take those of the batch in evaluation mode too."""
-    norms = (
-        (path or "it", module)
-        for path, module in model.named_modules()
-        if isinstance(module, nn.modules.batchnorm._BatchNorm)
-    )
-    names = [f"{path} ({type(norm).__name__})" for path, norm in norms if norm.running_mean is None]
-    if names:
+    norms = [(path, m) for path, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if names := _named([(path, norm) for path, norm in norms if norm.running_mean is None]):
         raise UnsupportedModelError(
-            f"These layers keep no running statistics, so a row's answer depends on its batch: {', '.join(names)}. "
-            "Make them with track_running_stats=True."
+            f"These layers keep no running statistics, so a row's answer depends on its batch: {names}. Make them "
+            "with track_running_stats=True."
         )
+
+
+def _named(layers: list[tuple[str, nn.Module]]) -> str:
+    return ", ".join(f"{path or 'it'} ({type(module).__name__})" for path, module in layers)
 
 
 def check_mode(model: nn.Module) -> None:
     """Refuse layers that act differently in training, naming all of them."""
     moving = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.RReLU)
-    names = [
-        f"{path or type(module).__name__} ({type(module).__name__})"
-        for path, module in model.named_modules()
-        if module.training and isinstance(module, moving) and getattr(module, "p", 1.0) > 0
-    ]
-    if names:
+    trained = [(path, m) for path, m in model.named_modules() if m.training and isinstance(m, moving)]
+    if names := _named([(path, m) for path, m in trained if getattr(m, "p", 1.0) > 0]):
         raise UnsupportedModelError(
             "These layers are in training mode, where they mix the rows of a batch or are random, so the network "
-            f"is not piecewise affine: {', '.join(names)}. Call model.eval() first."
+            f"is not piecewise affine: {names}. Call model.eval() first."
         )
     check_readable(model)
     lazy = [path for path, p in model.named_parameters() if isinstance(p, nn.UninitializedParameter)]
@@ -93,10 +88,8 @@ def check_readable(model: nn.Module, *, scripted: bool = False, quantized: bool 
     unreadable = {path: reason for path, reason in found.items() if reason is not None and reason not in allowed}
     outer = [path for path in unreadable if not path or path.rpartition(".")[0] not in unreadable]
     if outer:
-        named: dict[str, list[str]] = {reason: [] for reason in unreadable.values()}
-        for path in outer:
-            named[unreadable[path]].append(f"{path or 'it'} ({type(modules[path]).__name__})")
-        parts = [f"{', '.join(names)} {reason}" for reason, names in named.items() if names]
+        reasons = dict.fromkeys(unreadable[path] for path in outer)
+        parts = [f"{_named([(p, modules[p]) for p in outer if unreadable[p] == why])} {why}" for why in reasons]
         raise UnsupportedModelError(f"The model cannot be read: {'; '.join(parts)}.")
 
 

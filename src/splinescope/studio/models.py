@@ -147,7 +147,7 @@ def _circles(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 def _star(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """The outline of a star, and of a smaller one inside it."""
-    half = max(count // 2, 1)
+    half = count // 2
     x = torch.cat([star(count - half, radius=1.8), star(half, radius=0.9)])
     return x, (torch.arange(count) >= count - half).long()
 

@@ -79,7 +79,7 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
     from .workers import Job
 
     studio = Studio(given, factory)
-    files = {"/static": _files(__package__), "/viewer": _files("splinescope.plot")}
+    files = {"/static": _files("splinescope.studio"), "/viewer": _files("splinescope.plot")}
 
     async def page(_request: Any) -> Response:
         return Response(files["/static"]["index.html"], media_type="text/html")
@@ -207,8 +207,7 @@ def _warm_up() -> None:
         Trainer(Recipe(count=8, depth=1, width=2)).frame()
 
 
-def _files(package: str | None) -> dict[str, bytes]:
+def _files(package: str) -> dict[str, bytes]:
     """The web files of a package, read once: no path from a request ever reaches the disk."""
-    assert package is not None
     folder = resources.files(package) / "web"
     return {each.name: each.read_bytes() for each in folder.iterdir() if Path(each.name).suffix in TYPES}

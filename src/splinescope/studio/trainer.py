@@ -60,8 +60,6 @@ class Trainer:
         self.model.train()
         for _ in range(steps):
             rows = torch.randperm(len(self.x), generator=self.generator)[: self.recipe.batch]
-            if len(rows) < 2:
-                rows = torch.arange(len(self.x))
             self.optimizer.zero_grad()
             loss = F.cross_entropy(self.model(self.x[rows]), self.y[rows])
             if not torch.isfinite(loss):
@@ -84,7 +82,7 @@ class Trainer:
                 "accuracy": float((outputs.argmax(1) == self.y).double().mean()),
             }
             if self.recipe.norm == "batch" and self.recipe.statistics == "batch":
-                rows = torch.randperm(len(self.x), generator=self._looks)[: max(2, self.recipe.batch)]
+                rows = torch.randperm(len(self.x), generator=self._looks)[: self.recipe.batch]
                 self.model(self.x[rows])
             self.model.eval()
             measured["test"] = None
