@@ -31,16 +31,16 @@ def patches(channels: int = 4, size: int = 1) -> tuple[Patches, Tensor]:
     return Patches(values, (channels, 10, 12), CORNERS), images
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize(("groups", "outputs"), [(1, 4), (1, 29), (2, 4), (4, 4)])  # of 29: by compiled loops
 @pytest.mark.parametrize(("kernel", "stride", "padding", "dilation"), [
     (1, 1, 0, 1), (3, 1, 1, 1), (3, 2, 1, 1), (5, 2, 0, 1), (1, 2, 0, 1), (3, 1, 2, 2), (2, 3, 1, 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_convolution_of_windows_is_that_of_the_images(
-    size: int, kernel: int, stride: int, padding: int, dilation: int, groups: int
+    size: int, kernel: int, stride: int, padding: int, dilation: int, groups: int, outputs: int
 ) -> None:
     x, images = patches(size=size)
-    weight = torch.randn(4, 4 // groups, kernel, kernel, dtype=torch.float64)
+    weight = torch.randn(outputs, 4 // groups, kernel, kernel, dtype=torch.float64)
     wanted = F.conv2d(images, weight, None, stride, padding, dilation, groups)
     both = [stride] * 2, [padding] * 2, [dilation] * 2
     for rows in (x, x.whole()):

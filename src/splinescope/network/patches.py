@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..support.threads import ALONE
 
+_LARGE_KERNEL = 512  # weights of a convolution: torch is as good at smaller ones
 _NEARLY_ALL = 0.6  # of an image's height or width: a larger window is no smaller work than the image
 
 
@@ -72,25 +73,17 @@ class Patches:
         """`[n, m]`: some elements (flat indices) of every row."""
         if self.start is None:
             return self.values.reshape(len(self), -1).numpy()[:, elements]
-        (h, w), (height, width) = self.window, self.shape[-2:]
-        channel, place = elements // (height * width), elements % (height * width)
-        y = (place // width)[None] - self.start[:, :1]
-        x = (place % width)[None] - self.start[:, 1:]
-        inside = (y >= 0) & (y < h) & (x >= 0) & (x < w)
-        flat = (channel[None] * h + np.clip(y, 0, h - 1)) * w + np.clip(x, 0, w - 1)
-        found = np.take_along_axis(self.values.reshape(len(self), -1).numpy(), flat, 1)
-        return np.where(inside, found, 0.0)
+        out = np.empty((len(self), len(elements)))
+        _kernels().pick(self.values.contiguous().numpy(), self.start, *self.shape[-2:], elements, out)
+        return out
 
     def times(self, factors: Tensor) -> Patches:
         """Every number times the factor at its place: `[*shape]`, or `[channels, 1, 1]`."""
         if self.start is None or factors.shape[-2:] == (1, 1):
             return replace(self, values=self.values * factors)
-        y, x = (
-            torch.from_numpy(np.clip(self.start[:, i, None] + np.arange(self.window[i]), 0, self.shape[-2 + i] - 1))
-            for i in (0, 1)
-        )
-        local = factors[:, y[:, :, None], x[:, None, :]].movedim(0, 1)
-        return replace(self, values=self.values * local)
+        values, out = self.values.contiguous().numpy(), np.empty(self.values.shape)
+        _kernels().scale_windows(values, self.start, factors.contiguous().numpy(), out)
+        return replace(self, values=torch.from_numpy(out))
 
 
 def units(elements: np.ndarray, amounts: np.ndarray, shape: tuple[int, ...]) -> Patches:
@@ -113,6 +106,8 @@ def convolved(
 ) -> Patches:  # fmt: skip
     """A convolution of images, to an image of the given shape."""
     if x.start is None:
+        if _is_better_compiled(weight, stride, groups):
+            return _along_lines(x, weight, padding, dilation, shape)
         return Patches(_convolve(x.values, weight, stride, padding, dilation, groups), shape)
     start, size, offsets, lengths = [], [], [], []
     for i in (0, 1):
@@ -125,9 +120,45 @@ def convolved(
         lengths.append((count - 1) * stride[i] + reach + 1)
     if any(count > _NEARLY_ALL * length for count, length in zip(size, shape[1:], strict=True)):
         return convolved(x.whole(), weight, stride, padding, dilation, groups, shape)
+    if _is_better_compiled(weight, stride, groups):  # at stride 1 every window lies in the middle of its crop
+        return _along_lines(x, weight, [int(offset[0]) for offset in offsets], dilation, shape, np.stack(start, 1))
     crop = _pasted(x.values, np.stack(offsets, 1), lengths)
     values = _convolve(crop, weight, stride, (0, 0), dilation, groups)
     return _within(Patches(values, shape, np.stack(start, 1)))
+
+
+def _is_better_compiled(weight: Tensor, stride: Sequence[int], groups: int) -> bool:
+    """Whether torch, which copies all windows of an image, is slower than `kernels.convolve`."""
+    taps = int(weight.shape[2] * weight.shape[3])
+    return groups == 1 and max(stride) == 1 and taps > 1 and weight.numel() >= _LARGE_KERNEL
+
+
+def _along_lines(
+    x: Patches, weight: Tensor, margin: Sequence[int], dilation: Sequence[int], shape: tuple[int, ...],
+    start: np.ndarray | None = None,
+) -> Patches:  # fmt: skip
+    """A convolution at stride 1 of images with so much margin; of windows whose outputs `start` there, if given."""
+    outputs, _, *kernel = (int(size) for size in weight.shape)
+    margins = np.array([x.window[i] + 2 * margin[i] for i in (0, 1)])
+    reach = [(kernel[i] - 1) * dilation[i] for i in (0, 1)]
+    out = np.empty((len(x), outputs, *(int(margins[i]) - reach[i] for i in (0, 1))))
+    flat = weight.reshape(outputs, -1)
+    taps = _taps(int(weight.shape[1]), *kernel, *dilation, *margins.tolist())
+    if len(taps) > flat.shape[1]:
+        flat = F.pad(flat, (0, len(taps) - flat.shape[1]))
+    corners = np.zeros((len(x), 2), np.int64) if start is None else start
+    _kernels().convolve(
+        x.values.contiguous().numpy(), flat.numpy(), taps, *margin, margins, corners, np.array(shape[1:]), out
+    )
+    return Patches(torch.from_numpy(out), shape, start)
+
+
+@cache
+def _taps(channels: int, ky: int, kx: int, dy: int, dx: int, height: int, width: int) -> np.ndarray:
+    """Where each weight of a kernel starts in an image of that size, in whole fours."""
+    c, i, j = np.indices((channels, ky, kx)).reshape(3, -1)
+    places = (c * height + i * dy) * width + j * dx
+    return np.pad(places, (0, -len(places) % 4))
 
 
 def padded(x: Patches, pad: Sequence[int], shape: tuple[int, ...]) -> Patches:
@@ -161,19 +192,18 @@ def _convolve(
 
 
 @cache
-def _compiled() -> tuple[Any, Any]:
-    """`convolve_channels` and `paste`: numba takes half a second to load, so where they are needed."""
+def _kernels() -> SimpleNamespace:
+    """The compiled loops: numba takes half a second to load, so where they are needed."""
     with ALONE:
-        from .kernels.channelwise import convolve_channels
-        from .kernels.windows import paste
-    return convolve_channels, paste
+        from .kernels import convolutions, windows
+    return SimpleNamespace(**{**vars(convolutions), **vars(windows)})
 
 
 def _one_by_one(x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
     """A convolution of each channel by itself, of images with their margins."""
     sizes = [(int(x.shape[2 + i]) - (int(weight.shape[2 + i]) - 1) * dilation[i] - 1) // stride[i] + 1 for i in (0, 1)]
     out = np.empty((len(x), len(weight), *sizes))
-    _compiled()[0](x.contiguous().numpy(), weight[:, 0].contiguous().numpy(), *stride, *dilation, out)
+    _kernels().convolve_channels(x.contiguous().numpy(), weight[:, 0].contiguous().numpy(), *stride, *dilation, out)
     return torch.from_numpy(out)
 
 
@@ -183,7 +213,7 @@ def _pasted(values: Tensor, offsets: np.ndarray, size: Sequence[int]) -> Tensor:
     if values.shape[2:] == (height, width) and not offsets.any():
         return values
     out = values.new_zeros(len(values), values.shape[1], height, width)
-    _compiled()[1](values.contiguous().numpy(), offsets, out.numpy())
+    _kernels().paste(values.contiguous().numpy(), offsets, out.numpy())
     return out
 
 

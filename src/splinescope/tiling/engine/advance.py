@@ -169,9 +169,11 @@ class Engine:
         per_vertex = {name: getattr(vertices, name)[:total] for name in PER_VERTEX}
         if isinstance(rows, FactoredRows):  # no vertex needs its parents any more
             used = tiles.used(total)
-            ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
-            per_vertex = {name: array[used] for name, array in per_vertex.items()}
-            rows, tiles = rows.with_new(vertices, total).of(used), tiles.renumbered(ids)
+            rows = rows.with_new(vertices, total)
+            if not used.all():
+                ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
+                per_vertex = {name: array[used] for name, array in per_vertex.items()}
+                rows, tiles = rows.of(used), tiles.renumbered(ids)
         return replace(chunk, first=last, **per_vertex, rows=rows, old=len(rows), tiles=tiles), vertices
 
     def _with_room(self, chunk: Chunk, most: int) -> kernels.Vertices:

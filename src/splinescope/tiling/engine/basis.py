@@ -19,7 +19,7 @@ from .. import kernels
 from .segments import CUTS
 
 _GROWTH = 4  # of the windows in a segment, about
-_WORTH_JOINING = 1 << 25  # bytes up to which groups of whole rows are copied into one
+_WORTH_JOINING = 1 << 20  # bytes up to which groups of whole rows are copied into one
 
 
 @dataclass(frozen=True)

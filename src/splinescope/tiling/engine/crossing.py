@@ -13,24 +13,27 @@ from ...network.patches import Patches, units
 from ...network.program import Fold
 from .. import kernels
 from .basis import Basis, Group, stacked, with_fewer_groups
+from .buffers import Buffers
 from .segments import CUTS, Segment
 
 _SCALE = 2.0**40  # linear parts are (f(scale x) - f(0)) / scale: the constants of f cost no digits
-_NUMBERS_TOGETHER = 1 << 17  # in the widest value of a block of rows: what a cache holds, and no fresh pages
+_NUMBERS_TOGETHER = 1 << 18  # in the widest value of a block of rows: what a cache holds, and no fresh pages
 _ROWS_TOGETHER = 32
 _BORN_BYTES = 1 << 27  # of rows that start at a fold, nearly all zeros, before the segment makes them narrower
 
 Values = dict[str, Patches | None]
 
 
-def first_basis(segment: Segment, rows: np.ndarray, name: str) -> Basis:
+def first_basis(segment: Segment, rows: np.ndarray, name: str, buffers: Buffers) -> Basis:
     """The basis at the first fold; `rows` `[1 + d, *shape]` are the input at the centre and the directions."""
     shape, tensor = rows.shape[1:], torch.from_numpy(rows)
     first = _first_row(segment, {name: tensor[:1]})
-    return Basis(first, (_through(segment, {name: Patches(tensor[1:], shape)}, len(rows) - 1, None),))
+    return Basis(first, (_through(segment, {name: Patches(tensor[1:], shape)}, len(rows) - 1, None, buffers),))
 
 
-def crossed_basis(before: Segment, segment: Segment, basis: Basis, positive: np.ndarray, mixed: np.ndarray) -> Basis:
+def crossed_basis(
+    before: Segment, segment: Segment, basis: Basis, positive: np.ndarray, mixed: np.ndarray, buffers: Buffers
+) -> Basis:
     """The basis behind a fold: the old rows carried over it, and one row for each unit that bends (`mixed`).
 
     `positive` `[U]` are the signs of the other units.
@@ -45,14 +48,14 @@ def crossed_basis(before: Segment, segment: Segment, basis: Basis, positive: np.
         values = {name: group.values[key] for name, key in before.stored}
         if before.next_fold is not None and before.next_fold.at is None:  # rows of cuts are flat
             values = {name: _shaped(rows, before.shapes[name]) for name, rows in values.items()}
-        groups.append(_through(segment, values, group.count, bend))
+        groups.append(_through(segment, values, group.count, bend, buffers))
     values = dict.fromkeys(name for name, _ in before.stored)
     windows = len(fold.site.shape) == 3  # a unit of an image starts as a pixel
     together = len(mixed) if windows else max(1, _BORN_BYTES // (8 * math.prod(fold.site.shape)))
     for start in range(0, len(mixed), max(1, together)):
         some = mixed[start : start + together]
         born: Values = {**values, fold.output: units(fold.elements[some], fold.gains[some], fold.site.shape)}
-        groups.append(_through(segment, born, len(some), None))
+        groups.append(_through(segment, born, len(some), None, buffers))
     return Basis(_first_row(segment, first), with_fewer_groups(groups))
 
 
@@ -117,7 +120,7 @@ def _first_row(segment: Segment, live: dict[str, Tensor]) -> dict[str, np.ndarra
     return row
 
 
-def _through(segment: Segment, values: Values, count: int, bend: _Straight | None) -> Group:
+def _through(segment: Segment, values: Values, count: int, bend: _Straight | None, buffers: Buffers) -> Group:
     """Linear parts of rows at the end of a segment, from those at its start (before its fold, if `bend` is given)."""
     kept = {key for name, key in segment.stored if key in values}  # these pass unchanged
     out: Values = {key: values[key] for key in kept}
@@ -136,7 +139,8 @@ def _through(segment: Segment, values: Values, count: int, bend: _Straight | Non
         for name, rows in done.items():  # whole rows go where they will stay: they may be all the memory there is
             if rows is not None and rows.start is None and together < count:
                 if name not in filled:
-                    filled[name] = torch.empty(count, *rows.shape, dtype=torch.float64)
+                    room = buffers.rows(count, math.prod(rows.shape))
+                    filled[name] = torch.from_numpy(room).reshape(count, *rows.shape)
                 filled[name][start:stop] = rows.values
                 done[name] = Patches(filled[name][start:stop], rows.shape)
         blocks.append(done)

@@ -117,11 +117,12 @@ class FactoredRows:
         """
         d, r = len(self.center), self.coefficients.shape[1]
         bends = np.arange(r) > d
-        zero = bends & (self.coefficients.max(0) == 0.0)
+        low, high = _ranges(self.coefficients)
+        zero = bends & (high == 0.0)
         linear = bends & ~zero & ~as_booleans(np.bitwise_or.reduce(self.below, 0)[None], r)[0]
-        t = self.coefficients[:, 1 : 1 + d]
-        shift = 0.5 * (t.max(0) + t.min(0))
-        off_center = (np.abs(shift) > 0.25 * (t.max(0) - t.min(0))).any()
+        low, high = low[1 : 1 + d], high[1 : 1 + d]
+        shift = 0.5 * (high + low)
+        off_center = (np.abs(shift) > 0.25 * (high - low)).any()
         if not (zero.any() or linear.any() or off_center):
             return self
         kept = np.flatnonzero(~(zero | linear))
@@ -146,7 +147,7 @@ def first_factored(plan: Plan, center: np.ndarray, points: np.ndarray, rows: np.
     """
     n = len(rows)
     coefficients = np.concatenate([np.ones((len(points), 1)), points - center], 1)
-    basis = first_basis(plan.segments[0], rows, name)
+    basis = first_basis(plan.segments[0], rows, name, plan.buffers)
     return _standing(plan, 0, coefficients, basis, np.zeros((n, n)), np.zeros((len(points), 1), np.uint64), center)
 
 
@@ -166,7 +167,7 @@ def crossed_factored(plan: Plan, stage: int, rows: FactoredRows, pos: np.ndarray
     bends = np.zeros((r + k, r + k))
     bends[:r, :r] = rows.bends
     bends[r:, :r] = rows.basis.cuts(plan.folds[stage], mixed).T
-    basis = crossed_basis(plan.segments[stage], plan.segments[stage + 1], rows.basis, positive, mixed)
+    basis = crossed_basis(plan.segments[stage], plan.segments[stage + 1], rows.basis, positive, mixed, plan.buffers)
     return _standing(plan, stage + 1, coefficients, basis, bends, below, rows.center)
 
 
@@ -228,9 +229,16 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
 
 
+def _ranges(rows: np.ndarray) -> np.ndarray:
+    """`[2, r]` least and largest number of each column."""
+    found = np.repeat(rows[:1], 2, 0)
+    kernels.column_ranges(rows[1:], *found)
+    return found
+
+
 def box(coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Middle and half extent of each coefficient, and what its terms may be rounded by in a sum of all."""
-    low, high = coefficients.min(0), coefficients.max(0)
+    low, high = _ranges(coefficients)
     size = np.maximum(np.abs(low), np.abs(high)) * (len(low) * np.finfo(float).eps)
     return 0.5 * (low + high), 0.5 * (high - low), size
 

@@ -14,7 +14,7 @@ Tiles are CSR lists of corners; `labels[i]` names what made the wall from corner
 corner i).
 """
 
-from .basis_ranges import add_patches, add_rows
+from .basis_ranges import add_patches, add_rows, column_ranges
 from .carry_rows import carry, carry_bits, carry_dense, carry_sparse, list_bends, straighten
 from .cut_intervals import split_intervals
 from .cut_lines import cut_stretches, opposite_signs

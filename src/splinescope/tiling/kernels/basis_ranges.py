@@ -26,6 +26,16 @@ def add_rows(rows, mid, rad, size, centre, reach, error):
 
 
 @in_place
+def column_ranges(rows, low, high):
+    """Let `low` and `high` take in the numbers of each column."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for e in range(row.shape[0]):  # in this form the compiler takes several at once
+            low[e] = row[e] if row[e] < low[e] else low[e]
+            high[e] = row[e] if row[e] > high[e] else high[e]
+
+
+@in_place
 def add_patches(values, starts, mid, rad, size, centre, reach, error):
     """`add_rows` for rows `[n, channels, h, w]` that start at places of an image `[channels, height, width]`."""
     n, channels, h, w = values.shape

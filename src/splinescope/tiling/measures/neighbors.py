@@ -13,6 +13,7 @@ import torch
 
 from ...network.program import Fold, Program
 from ..engine.basis import Basis
+from ..engine.buffers import Buffers
 from ..engine.crossing import crossed_basis, first_basis
 from ..engine.plan import learn_shapes
 from ..engine.rows_factored import box, touching
@@ -47,11 +48,11 @@ class ProgramAtPoints:
         self.patterns: list[np.ndarray] = []
         first = np.concatenate([view.inputs(middle), view.basis.reshape(-1, *view.input_shape)])
         with torch.no_grad():
-            segments = _segments(program)
-            basis = first_basis(segments[0], first, program.input)
+            segments, buffers = _segments(program), Buffers()
+            basis = first_basis(segments[0], first, program.input, buffers)
             for before, segment in pairwise(segments):
                 assert segment.fold is not None
-                basis = crossed_basis(before, segment, basis, *self._cross(segment.fold, basis))
+                basis = crossed_basis(before, segment, basis, *self._cross(segment.fold, basis), buffers)
         self.output = basis.rows(program.output)
 
     def _cross(self, fold: Fold, basis: Basis) -> tuple[np.ndarray, np.ndarray]:
