@@ -44,36 +44,18 @@ class Polytopes(Cells):
         slots = len(labels)
         keys, sizes = np.empty(slots, np.uint64), np.empty(slots, np.int32)
         kernels.facet_keys(*self.lists, keys, sizes)
-        order = np.argsort(keys, kind="stable")
-        ordered = keys[order]
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if slots else np.zeros(0, np.int64)
-        if slots and np.diff(np.append(starts, slots)).max() > 2:
+        first, second, numbers = np.empty(slots, np.int64), np.empty(slots, np.int64), np.empty(slots, np.int32)
+        table = np.full(1 << int(2 * slots + 1).bit_length(), -1, np.int32)
+        count = kernels.pair_facets(keys, table, first, second, numbers)
+        if count < 0:
             raise SplinescopeError("more than two tiles share a facet: please report this network and slice.")
-        first = order[starts]
-        paired = starts + 1 < np.append(starts[1:], slots)
-        second = np.full(len(first), -1, np.int64)
-        second[paired] = order[starts[paired] + 1]
-        rank = np.argsort(first, kind="stable")  # walls in the order of their first tiles
-        first, second = first[rank], second[rank]
-        numbers = np.empty(slots, np.int32)
-        numbers[first] = np.arange(len(first))
-        numbers[second[second >= 0]] = np.flatnonzero(second >= 0)
+        first, second = first[:count].copy(), second[:count]
         tile_of = owners_of(self.facet_offsets, np.int32)
         tiles = np.stack([tile_of[first], np.where(second >= 0, tile_of[second], -1)], 1).astype(np.int32)
-        dimension = points.shape[1]
-        owners = tiles[:, 0]
-        offsets, places = self.facet_corners(first, owners, sizes[first], dimension)
         cuts = labels[first]
-        return Facets(tiles, cuts, site_of(cuts), offsets, self.corners[places], numbers, first, self, points)
-
-    def facet_corners(
-        self, slots: np.ndarray, tiles: np.ndarray, sizes: np.ndarray, dimension: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """CSR lists of places in `corners` for some facets."""
-        offsets = offsets_of(sizes.astype(np.int64))
-        places = np.empty(offsets[-1], np.int64)
-        kernels.list_facets(slots, tiles, *self.lists, dimension, offsets[:-1], places)
-        return offsets, places
+        return Facets(
+            tiles, cuts, site_of(cuts), offsets_of(sizes[first].astype(np.int64)), numbers, first, self, points
+        )
 
     def second_moments(self, points: np.ndarray, part: slice) -> np.ndarray:
         """`[n, d, d]` covariances of the uniform distribution on each of some tiles."""
@@ -91,7 +73,6 @@ class Facets(OfTiling):
         cuts: `[E]` number of the cut that made it, counted over all sites (`Folds.units` has the unit); -1 outside.
         sites: `[E]` index into `Tiling.sites`; -1 for the domain's boundary.
         offsets: `[E + 1]` wall i has the vertices `vertices[offsets[i]:offsets[i + 1]]`; in 3-D they go around it.
-        vertices: `[M]` vertex numbers.
         numbers: The wall of each facet of each tile, in the order of the tiles' facets.
         slots: `[E]` its number among the facets of all tiles, of the first of its tiles.
     """
@@ -100,7 +81,6 @@ class Facets(OfTiling):
     cuts: np.ndarray
     sites: np.ndarray
     offsets: np.ndarray
-    vertices: np.ndarray
     numbers: np.ndarray
     slots: np.ndarray
     _cells: Polytopes
@@ -108,6 +88,13 @@ class Facets(OfTiling):
 
     def __len__(self) -> int:
         return len(self.tiles)
+
+    @cached_property
+    def vertices(self) -> np.ndarray:
+        """`[M]` vertex numbers, as `offsets` say."""
+        places, dimension = np.empty(self.offsets[-1], np.int64), self._points.shape[1]
+        kernels.list_facets(self.slots, self.tiles[:, 0], *self._cells.lists, dimension, self.offsets[:-1], places)
+        return self._cells.corners[places]
 
     @cached_property
     def _measured(self) -> tuple[np.ndarray, np.ndarray]:  # in five dimensions, most of what walls cost

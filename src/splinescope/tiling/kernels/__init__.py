@@ -41,6 +41,7 @@ from .polytope_facets import (
     keep_used_facets,
     list_facets,
     mark_lost_facets,
+    pair_facets,
     real_facets,
 )
 from .polytope_volumes import measure_cells

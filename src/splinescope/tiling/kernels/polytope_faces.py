@@ -9,7 +9,7 @@ import numpy as np
 
 from splinescope.support.compile import jit
 
-from .polytope_volumes import gather, largest_part, lowest_corner, next_part
+from .polytope_volumes import best_apex, gather, largest_part, lowest_corner, next_part
 from .sign_bits import count_bits, inlined, lowest_bit, mix
 
 
@@ -110,6 +110,7 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
     edges, rows, sums = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
     spokes, left, order = np.empty((most, d)), np.empty((most, d)), np.empty(most, np.int64)
     sizes, normal, moment = np.empty(d), np.empty(d), np.empty(d)
+    weights = np.empty(most_facets, np.int64)
     factorial = 1.0
     for x in range(2, d):
         factorial *= x
@@ -124,7 +125,7 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
             known = i
         for w in range(words):
             sets[0, w] = on[slots[n] - facet_offsets[i], w]
-        apexes[0] = lowest_corner(0, sets)
+        apexes[0] = best_apex(0, first, facets, words, masks, on, sets, weights) if d > 3 else lowest_corner(0, sets)
         origin = corners[first + apexes[0]]
         for x in range(d):
             columns[x] = x
@@ -140,13 +141,18 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
                     level -= 1
                     continue
                 rank = face = level + 1
-                apex = lowest_corner(face, sets)
+                larger = level + 4 < d  # than a polygon, of which any corner is as good
+                apex = (
+                    best_apex(face, first, facets, words, masks, on, sets, weights)
+                    if larger
+                    else lowest_corner(face, sets)
+                )
                 size = sizes[level] * _add_row(level, corners[first + apex], origin, points, edges, rows, columns)
                 if size == 0.0:
                     continue
                 for x in range(d):
                     sums[face, x] = sums[level, x] + edges[level, x]
-                if level + 4 < d:
+                if larger:
                     level += 1
                     sizes[level] = size
                     apexes[level] = apex
@@ -241,8 +247,11 @@ def _entered(key, dimension, counts, table):
 
 
 @jit
-def count_faces(offsets, corners, masks, facet_offsets, dimension, share, shares, counts, table):
+def count_faces(offsets, corners, masks, facet_offsets, upper, dimension, share, shares, counts, table):
     """Count the faces of dimensions 1 to d - 2 of all cells, each once, into `counts[1]` to `counts[d - 2]`.
+
+    The lowest cell at a face has no facet there that it shares with a lower one: only sets of facets that are all
+    `upper`, behind which lies a higher cell or none, are looked at. Few of their faces are met twice.
 
     Of `shares` equal parts of all faces, by their names, only those of number `share`: a smaller table each time.
     """
@@ -274,6 +283,8 @@ def count_faces(offsets, corners, masks, facet_offsets, dimension, share, shares
                     continue
                 f = pointers[level]
                 pointers[level] += 1
+                if not upper[facet_offsets[i] + f]:
+                    continue
                 filled = np.uint64(0)
                 for w in range(words):
                     sets[level + 1, w] = sets[level, w] & on[f, w]
@@ -326,7 +337,14 @@ def count_faces(offsets, corners, masks, facet_offsets, dimension, share, shares
                     keys[found] = key
                     found += 1
             for q in range(found):
-                if (keys[q] >> np.uint64(33)) % np.uint64(shares) == np.uint64(share):
+                lowest = (keys[q] >> np.uint64(33)) % np.uint64(shares) == np.uint64(share)
+                for f in range(facets):
+                    if lowest and not upper[facet_offsets[i] + f]:
+                        inside = True
+                        for w in range(words):
+                            inside = inside and below[q, w] & ~on[f, w] == 0
+                        lowest = not inside
+                if lowest:
                     table = _entered(keys[q], k, counts, table)
             above, below = below, above
             have = found

@@ -88,6 +88,31 @@ def facet_keys(offsets, corners, masks, facet_offsets, keys, sizes):
 
 
 @in_place
+def pair_facets(keys, table, first, second, numbers):
+    """Number slots of equal keys as one wall, in the order of their first slots; how many walls, -1 for three slots.
+
+    `table` has free places, -1, for twice as many walls; `second` is -1 where there is no second slot.
+    """
+    mask = np.uint64(table.shape[0] - 1)
+    walls = 0
+    for slot in range(keys.shape[0]):
+        at = (keys[slot] ^ (keys[slot] >> np.uint64(31))) & mask
+        while table[at] >= 0 and keys[first[table[at]]] != keys[slot]:
+            at = (at + np.uint64(1)) & mask
+        wall = table[at]
+        if wall < 0:
+            wall = table[at] = walls
+            first[wall], second[wall] = slot, -1
+            walls += 1
+        elif second[wall] >= 0:
+            return -1
+        else:
+            second[wall] = slot
+        numbers[slot] = wall
+    return walls
+
+
+@in_place
 def list_facets(slots, cells, offsets, corners, masks, facet_offsets, dimension, starts, places):
     """The corners (places in `corners`) of chosen slots of the given cells as CSR lists; in 3-D around the polygon.
 

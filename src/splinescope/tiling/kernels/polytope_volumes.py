@@ -67,7 +67,7 @@ def lowest_corner(face, sets):
 
 
 @inlined
-def _best_apex(face, first, facets, words, masks, on, sets, weights):
+def best_apex(face, first, facets, words, masks, on, sets, weights):
     """The corner of a face whose own facets have the most corners: the others are few, and so are simplices to them."""
     for f in range(facets):
         size = 0
@@ -193,7 +193,7 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
             sets[0, w] = ~np.uint64(0)
         if count % 64:
             sets[0, words - 1] = (np.uint64(1) << np.uint64(count % 64)) - np.uint64(1)
-        apexes[0] = _best_apex(0, first, facets, words, masks, on, sets, weights)
+        apexes[0] = best_apex(0, first, facets, words, masks, on, sets, weights)
         origin = corners[first + apexes[0]]
         for x in range(d):
             columns[x] = x
@@ -215,7 +215,7 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
                 level -= 1
                 continue
             if level + 3 < d:
-                apex = _best_apex(level + 1, first, facets, words, masks, on, sets, weights)
+                apex = best_apex(level + 1, first, facets, words, masks, on, sets, weights)
             else:
                 apex = lowest_corner(level + 1, sets)
             pivot = _eliminate(level, level + 1, apex, words, sets, local, columns, left)

@@ -13,7 +13,7 @@ from ...support.progress import stepping
 from .. import kernels
 from ..approximation import OfTiling
 from ..cells.lists import means
-from ..cells.polytopes import Polytopes
+from ..cells.polytopes import Facets, Polytopes
 from .differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
 from .maps import corner_values, inner_points, vertex_values
 from .neighbors import ProgramAtPoints, points_together
@@ -121,13 +121,16 @@ def face_counts(tiling: Tiling) -> list[int]:
 
     Faces between edges and walls are told apart by 64-bit names of their sets of vertices.
     """
-    tiles, dimension = tiling.tiles, tiling.dimension
+    tiles, walls, dimension = tiling.tiles, tiling.walls, tiling.dimension
     assert isinstance(tiles, Polytopes)
+    assert isinstance(walls, Facets)
     counts = np.zeros(dimension + 1, np.int64)
+    upper = np.zeros(tiles.side_offsets[-1], bool)
+    upper[walls.slots] = True  # those of the first, lower tile
     shares = 1 + len(tiles.corners) // _CORNERS_TOGETHER
     for share in range(shares):
         counts[0] = 0
-        kernels.count_faces(*tiles.lists, dimension, share, shares, counts, np.zeros(1 << 12, np.uint64))
+        kernels.count_faces(*tiles.lists, upper, dimension, share, shares, counts, np.zeros(1 << 12, np.uint64))
     return [len(tiling.vertices), *counts[1 : dimension - 1].tolist(), len(tiling.walls), tiling.count]
 
 
@@ -144,7 +147,7 @@ def _against_network(tiling: Tiling) -> tuple[float, int, int]:
     together = points_together(program, tiling.view)
     for block in stepping(list(blocks(tiling.count, together or block_rows(program))), None, "check"):
         some = tiling.tiles.some(np.arange(block.start, block.stop))
-        values = corner_values(tiling, some)
+        values = corner_values(tiling, some.corners)
         expected = means(values, some.offsets)
         middles = some.corner_means(tiling.vertices)
         if together:

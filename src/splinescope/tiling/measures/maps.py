@@ -11,7 +11,7 @@ import torch
 from ...support.checks import as_points, check_index
 from ...support.errors import InputError
 from ...support.progress import stepping
-from ..cells.lists import CornerLists, means
+from ..cells.lists import means
 from ..kernels.polygon_shapes import spanning_triangles
 from ..kernels.polytope_corners import spanning_corners
 from .differentiate import BLOCK_BYTES, block_rows, blocks, directional_derivatives, jacobians, outputs
@@ -56,11 +56,11 @@ def vertex_values(tiling: Tiling, rows: np.ndarray) -> np.ndarray:
     )
 
 
-def corner_values(tiling: Tiling, cells: CornerLists) -> np.ndarray:
-    """`[M, C]` outputs at the corners of some tiles; where the network computes them, each vertex only once."""
+def corner_values(tiling: Tiling, corners: np.ndarray) -> np.ndarray:
+    """`[M, C]` outputs at some corners, which may repeat; where the network computes them, each vertex only once."""
     if tiling.values is not None:
-        return tiling.values[cells.corners]
-    used, rows = np.unique(cells.corners, return_inverse=True)
+        return tiling.values[corners]
+    used, rows = np.unique(corners, return_inverse=True)
     return vertex_values(tiling, used)[rows.reshape(-1)]
 
 
@@ -168,10 +168,12 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         thickness = np.diff(tiling.vertices[ends, 0], axis=1)[:, 0]
     else:
         ends, thickness = np.empty((len(tiles), tiling.dimension + 1), np.int64), np.empty(len(tiles))
-        span = spanning_triangles if tiling.dimension == 2 else spanning_corners
-        span(tiling.tiles.offsets, tiling.tiles.corners, tiling.vertices, tiles, ends, thickness)
-    used, rows = np.unique(ends, return_inverse=True)
-    values = vertex_values(tiling, used)[rows.reshape(ends.shape)]
+        span, points = spanning_triangles, tiling.vertices
+        if tiling.dimension > 2:  # by axes of one length: coordinates have as many digits however long theirs is
+            extents = np.ptp(tiling.view.domain, axis=0)
+            span, points = spanning_corners, tiling.vertices * (extents.max() / extents)
+        span(tiling.tiles.offsets, tiling.tiles.corners, points, tiles, ends, thickness)
+    values = corner_values(tiling, ends.reshape(-1)).reshape(*ends.shape, -1)
     points = tiling.vertices[ends]
     with np.errstate(all="ignore"):  # tiles without thickness
         slopes = _solid_slopes(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
@@ -260,7 +262,7 @@ def classes(tiling: Tiling) -> np.ndarray:
     winners = np.empty(tiling.count, np.int64)
     for block in output_blocks(tiling, tiling.count, "classes"):
         some = tiling.tiles.some(np.arange(block.start, block.stop))
-        middles = means(corner_values(tiling, some), some.offsets)
+        middles = means(corner_values(tiling, some.corners), some.offsets)
         winners[block] = middles.argmax(1) if middles.shape[1] > 1 else middles[:, 0] > 0
     return winners
 

@@ -179,8 +179,10 @@ def summary(tiling: Tiling) -> Summary:
             rows += _spread("slope", maps.slope_norms(tiling), areas)
     if d > 1:
         kind = {2: "length", 3: "area"}.get(d, "volume")
-        rows += [(f"fold {kind}, layer {depth}", x) for depth, x in sizes_by_layer(tiling).items()]
-    rows.append(("folds met per unit length of a line", folds_per_length(tiling)))
+        sizes = sizes_by_layer(tiling)
+        rows += [(f"fold {kind}, layer {depth}", x) for depth, x in sizes.items()]
+    met = folds_per_length(tiling) if d == 1 else crofton_constant(d) * sum(sizes.values()) / tiling.view.size
+    rows.append(("folds met per unit length of a line", met))
     return Summary(tuple(rows), certainty=tiling.certainty)
 
 
