@@ -236,7 +236,7 @@ def _misfits(
         for axis in range(tiling.dimension):
             step = slopes[block, :, axis][owner] * away[:, axis, None]
             fit, terms = fit + step, terms + np.abs(step)
-        gap = np.abs(fit - corner_values(tiling, cells)) + 4 * (tiling.dimension + 2) * UNIT * terms
+        gap = np.abs(fit - corner_values(tiling, cells.corners)) + 4 * (tiling.dimension + 2) * UNIT * terms
         for row, of_corners in zip(found, (gap, np.abs(fit - mean) + gap), strict=True):
             row[block] = reduced(np.maximum, of_corners, cells.offsets)
     return found[0], found[1]
