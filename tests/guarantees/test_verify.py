@@ -212,6 +212,28 @@ def test_strict_ends_are_no_inputs_and_equality_is_unsafe_unless_strict(tmp_path
         assert unsafe.volume == pytest.approx(volume)
 
 
+def test_an_equality_of_outputs_is_met_where_they_pass_it_and_a_tie_where_they_only_touch(tmp_path: Path) -> None:
+    """By the value that a continuous network has between two others; other rows must hold in between."""
+    net, file = mlp(2, 8, 2, seed=0), tmp_path / "p.vnnlib"
+    box = " ".join(f"(assert (<= -1 X_{i} 1))" for i in range(2))
+    head = "".join(f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0", "Y_1")) + box
+    span = ss.output_range(net, (-1.0, 1.0))
+    (low, other), (high, top) = span.low.tolist(), span.high.tolist()
+    middle = (low + high) / 2
+    for asked, holds in (
+        (f"(= Y_0 {middle})", False), (f"(= Y_0 {high + 1e-6})", True), (f"(= Y_0 {high - 1e-6})", False),
+        (f"(= Y_0 {high})", None), (f"(and (= Y_0 {middle}) (>= Y_1 {other + 0.02}))", False),
+        (f"(and (= Y_0 {middle}) (>= Y_1 {top + 1e-6}))", True), ("(= (+ Y_0 X_0) 0.1)", False),
+    ):  # fmt: skip
+        file.write_text(f"{head}(assert {asked})")
+        verdict = verify(net, file)
+        assert verdict.holds is holds, asked
+        assert verdict.rigorous is (holds is not None)
+        if verdict.witness is not None:
+            assert abs(verdict.witness.excess) < 1e-9
+            assert verdict.witness.confirmed is None
+
+
 def test_ends_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ss.InputError, match="numbers"):
         Property.between(0, "a", 1.0)  # type: ignore[arg-type]

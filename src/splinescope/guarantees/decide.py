@@ -20,7 +20,7 @@ from .rounding import error_at
 from .search import Search
 from .sets import Part
 from .verdict import Collected
-from .witness import descend, samples, values_at
+from .witness import crossing, descend, samples, values_at
 
 BEFORE_ATTACK = 4000  # tiles that are looked at before time is spent on gradients: most properties are decided by then
 _MOST_SAMPLES = 1 << 18
@@ -70,7 +70,9 @@ def decide(
         search.error = search.error + close.bound * np.array([np.abs(c.outputs).sum(1).max() for c in part.clauses])
     points, values = samples(formed.program, part.view)
     search.see(points, values)
-    found = _violation(part, formed, search, real)
+    found = _violation(part, formed, search, real) or (
+        _crossed(program, part, formed, points) if real is None else None
+    )
     if found is None or complete:
         rounds, finished = 0, False
         while not finished:
@@ -87,6 +89,9 @@ def decide(
             rounds += 1
     found = found or _violation(part, formed, search, real)
     low = int(np.argmin(search.lowest))
+    if found is None and real is None and search.stopped is None:
+        nearer = [search.where[low] + 10.0**-k * (points - search.where[low]) for k in range(1, 6)]
+        found = _crossed(program, part, formed, np.concatenate(nearer))
     decided = Decided(
         found, None, search.stopped, search.tiles, search.cells, float(search.error.max()), float(search.lowest[low]),
         part.view.inputs(search.where[low : low + 1])[0], collected,
@@ -159,6 +164,15 @@ def _values_with_errors(formed: Formed, x: np.ndarray, real: Formed | None) -> t
     with torch.no_grad():
         values = real.program.forward(torch.from_numpy(x)).reshape(len(x), -1).numpy()
     return values, 1e-10 * (1.0 + np.abs(values))
+
+
+def _crossed(
+    program: Program, part: Part, formed: Formed, points: np.ndarray
+) -> tuple[int, np.ndarray, np.ndarray] | None:
+    """As `_violation`, for a clause with an equality of outputs, which is never met by more than rounding."""
+    if (met := crossing(program, part, points)) is None:
+        return None
+    return *met, error_at(formed.program, torch.from_numpy(met[1][None]))[0][0]
 
 
 def _violation(

@@ -33,6 +33,14 @@ class Clause(Shown):
         """Some of its rows."""
         return Clause(self.outputs[chosen], self.inputs[chosen], self.ends[chosen], self.strict[chosen])
 
+    @property
+    def equality(self) -> tuple[int, int] | None:
+        """The two rows that together say that a form of the outputs is equal to a number, if there is one such form."""
+        rows = np.column_stack([self.outputs, self.inputs, self.ends])
+        about = np.flatnonzero(self.outputs.any(1) & ~self.strict)
+        pairs = [(int(i), int(j)) for i in about for j in about if i < j and (rows[i] == -rows[j]).all()]
+        return pairs[0] if len(pairs) == 1 else None
+
     def box(self) -> tuple[np.ndarray, np.ndarray, Clause]:
         """Lower and upper ends `[D]` of what its rows about one input say (infinite: nothing), and the other rows.
 

@@ -38,12 +38,15 @@ class Carried:
         return self.middle.abs() + self.radius
 
 
-def error_at(program: Program, x: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The output at inputs `[N, *input_shape]` and a bound of its rounding error there, `[N, size]` each."""
+def error_at(program: Program, x: Tensor, radius: Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The output at inputs `[N, *input_shape]` and a bound of its rounding error there, `[N, size]` each.
+
+    With a radius, of the same shape: how far outputs of inputs that close may be from the first, rounding included.
+    """
     x = x.to(torch.float64)
     zero = torch.zeros_like(x)
-    found = _carried(program, Carried(x, zero, zero), None, 0)
-    return found.middle.reshape(len(x), -1).numpy(), found.error.reshape(len(x), -1).numpy()
+    found = _carried(program, Carried(x, zero if radius is None else radius, zero), None, 0)
+    return found.middle.reshape(len(x), -1).numpy(), (found.error + found.radius).reshape(len(x), -1).numpy()
 
 
 def error_on(program: Program, view: Slice, rtol: float, moved: np.ndarray | None = None) -> np.ndarray:

@@ -178,7 +178,12 @@ class _Run:
         if witness is not None:
             lowest = min(decided, key=lambda one: one.lowest)
             margin = (lambda: (lowest.lowest, lowest.where)) if unsafe is not None else None
-            reason = f"Violated by {witness.excess:.6g}.{beside}"
+            by = (
+                f" by {witness.excess:.6g}"
+                if witness.excess > 0
+                else ": next to the witness, outputs pass the equality"
+            )
+            reason = f"Violated{by}.{beside}"
             return Verdict(False, witness, sure, rounding, -witness.excess, reason, *counts, unsafe, margin)
         if stopped:
             return Verdict(None, None, False, rounding, -np.inf, f"Undecided: {stopped}.", *counts)
@@ -242,7 +247,7 @@ class _Run:
             own = None
         rows = part.clauses[clause]
         confirmed = None
-        if own is not None:
+        if own is not None and rows.equality is None:
             seen = rows.outputs @ own[1].reshape(-1) + rows.inputs @ x.reshape(-1) - rows.ends
             confirmed = bool((np.where(rows.strict, seen < 0, seen <= 0)).all())
         by, seen_y = (None, None) if own is None else own

@@ -15,13 +15,17 @@ from ..support.display import Shown
 from ..support.evaluating import evaluating
 from ..tiling.measures.differentiate import blocks
 from ..tiling.slice import Slice
-from .sets import is_box
+from .forms import with_forms
+from .rounding import error_at
+from .sets import Part, is_box
 
 _SAMPLES = 1024
 _STARTS = 48
 _STEPS = 40
 _FIRST_STEP = 0.05  # of the domain's width
 _BATCH = 8192  # rows that stay in the cache
+_PAIRS = 64  # of points on either side of an equality
+_HALVINGS = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,6 +119,41 @@ def descend(program: Program, view: Slice, points: np.ndarray, values: np.ndarra
         t[better], value[better], slope[better] = moved[better], new[better], new_slope[better]
         size = torch.where(better[:, None], 1.5 * size, 0.4 * size)
     return np.asarray(t.numpy())
+
+
+def crossing(program: Program, part: Part, points: np.ndarray) -> tuple[int, np.ndarray] | None:
+    """A clause that asks for an equality of outputs, and an input next to one that meets it; None if none is found.
+
+    Between two inputs of the set with outputs surely below and surely above, a continuous network has the value itself.
+    Halving brings them close together, so that bounds show all other rows of the clause to hold in between.
+    """
+    view = part.view
+    assert isinstance(view, Slice)
+    ends = view.inputs(view.domain)
+    for number, clause in enumerate(part.clauses):
+        if (pair := clause.equality) is None:
+            continue
+        rows = with_forms(program, [clause.part(np.array([i])) for i in range(len(clause))]).program
+        values = values_at(rows, view, points)
+        inside = (np.delete(values, pair, 1) < 0).all(1)
+        sides = [points[inside & (sign * values[:, pair[0]] < 0)] for sign in (1, -1)]
+        if not all(map(len, sides)):
+            continue
+        a, b = (np.resize(side, (min(_PAIRS, max(map(len, sides))), view.dimension)) for side in sides)
+        for halving in range(2 * _HALVINGS):
+            if halving == _HALVINGS:  # far enough apart for rounding, close enough for bounds
+                x = torch.from_numpy(np.clip(view.inputs(np.stack([a, b], 1).reshape(-1, view.dimension)),
+                                             ends.min(0), ends.max(0)))  # fmt: skip
+            middle = (a + b) / 2
+            below = values_at(rows, view, middle)[:, pair[0], None] < 0
+            a, b = np.where(below, middle, a), np.where(below, b, middle)
+        value, error = (found[:, pair[0]].reshape(-1, 2) for found in error_at(rows, x))
+        around, reach = error_at(rows, (x[::2] + x[1::2]) / 2, 1.01 * (x[::2] - x[1::2]).abs() / 2)
+        surely = (value[:, 0] < -error[:, 0]) & (value[:, 1] > error[:, 1])
+        surely &= (np.delete(around + reach, pair, 1) < 0).all(1)
+        if surely.any():
+            return number, np.clip(view.inputs(a[surely][:1])[0], ends.min(0), ends.max(0))
+    return None
 
 
 def run_own(model: Any, x: np.ndarray) -> tuple[str, np.ndarray] | None:
