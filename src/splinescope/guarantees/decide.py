@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..network.program import Program
+from ..support.checks import check_positive, check_whole
 from ..support.progress import Progress
 from ..tiling.engine.parts import unpacked_network
 from ..tiling.engine.time_limit import Clock
@@ -113,6 +114,17 @@ def decide_in_process(
     return decide(program, part, clock, complete=complete, max_tiles=max_tiles)
 
 
+@dataclass(frozen=True)
+class Least:
+    """The least value of every clause, or only of all of them together."""
+
+    values: np.ndarray  # [clauses]
+    where: np.ndarray  # [clauses, *input_shape]
+    errors: np.ndarray  # [clauses] bounds of their rounding
+    tiles: int = 1
+    stopped: str | None = None  # which limit came before
+
+
 def least_value(
     program: Program, parts: Sequence[Part], clock: Clock, max_tiles: int | None
 ) -> tuple[float, np.ndarray | None, str | None]:
@@ -120,32 +132,35 @@ def least_value(
     lowest, where, tiles = np.inf, None, 0
     for part in parts:
         left = None if max_tiles is None else max(max_tiles - tiles, 1)
-        found = exact_least(with_forms(program, part.clauses), part.view, clock, left, bar=lowest)
+        found = least_values(with_forms(program, part.clauses), part.view, clock, left, bar=lowest)
         tiles += found.tiles
-        if found.lowest < lowest:
-            lowest, where = found.lowest, found.where
+        low = int(found.values.argmin())
+        if found.values[low] < lowest:
+            lowest, where = float(found.values[low]), found.where[low]
         if found.stopped is not None:
             return lowest, where, found.stopped
     return lowest, where, None
 
 
-def exact_least(
+def checked_limits(max_tiles: int | None, time_limit: float | None) -> Clock:
+    """The clock of a search, once its limits are found to be numbers."""
+    if max_tiles is not None:
+        check_whole(max_tiles, "max_tiles")
+    return Clock(None if time_limit is None else check_positive(time_limit, "time_limit"))
+
+
+def least_values(
     formed: Formed, view: Slice | np.ndarray, clock: Clock, max_tiles: int | None, *, bar: float = np.inf,
-    report: Progress | None = None,
-) -> Decided:  # fmt: skip
-    """The least value of any clause on a slice or at a point, as far as it is below `bar`."""
+    each: bool = False, report: Progress | None = None,
+) -> Least:  # fmt: skip
+    """The least value of any (or of each) clause on a slice or at a point, as far as it is below `bar`."""
     if not isinstance(view, Slice):
         values, errors = error_at(formed.program, torch.from_numpy(view[None]))
-        low = int(values[0].argmin())
-        return Decided(rounding=float(errors[0, low]), lowest=float(values[0, low]), where=view)
-    search = Search(formed, view, clock, max_tiles, exact=True, stop_below=False, bar=bar)
+        return Least(values[0], np.broadcast_to(view, (formed.clauses, *view.shape)), errors[0])
+    search = Search(formed, view, clock, max_tiles, each=each, stop_below=False, bar=bar)
     attack(formed.program, view, search, 1024)
     search.run(report)
-    low = int(np.argmin(search.lowest))
-    return Decided(
-        stopped=search.stopped, tiles=search.tiles, rounding=float(search.error[low]),
-        lowest=float(search.lowest[low]), where=view.inputs(search.where[low : low + 1])[0],
-    )  # fmt: skip
+    return Least(search.lowest, view.inputs(search.where), search.error, search.tiles, search.stopped)
 
 
 def attack(program: Program, view: Slice, search: Search, count: int, seed: int = 0) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 from torch import nn
 
 from ..network import SplineNetwork
-from ..support.checks import as_float64_array, check_positive, check_whole
+from ..support.checks import as_float64_array
 from ..support.display import Certainty, Result
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress, telling
-from ..tiling.engine.time_limit import Clock
-from .decide import Decided, exact_least
+from .decide import checked_limits, least_values
 from .forms import with_forms
 from .models import as_network, checked_program
 from .property import Clause
@@ -54,7 +53,7 @@ def output_range(
 ) -> OutputRange:
     """The exact minimum and maximum of each output on a set, with the inputs that attain them.
 
-    Exact up to `OutputRange.rounding`, which is proven. Each extreme is searched for on its own.
+    Exact up to `OutputRange.rounding`, which is proven. All extremes are found in one search.
 
     Args:
         model: A torch module, the result of `trace` or `load`, or the path of an ONNX file.
@@ -67,7 +66,7 @@ def output_range(
         LimitReached: A limit ended the search.
         InputError: The set is empty or has more than eight free dimensions.
 
-    Cost: two searches per form, each as the margin of `verify`.
+    Cost: a search as for the margin of `verify`, which keeps the tiles that any extreme may lie in.
 
     Example:
         >>> import torch, splinescope as ss
@@ -77,9 +76,7 @@ def output_range(
         True
     """
     check_progress(progress)
-    if max_tiles is not None:
-        check_whole(max_tiles, "max_tiles")
-    clock = Clock(None if time_limit is None else check_positive(time_limit, "time_limit"))
+    clock = checked_limits(max_tiles, time_limit)
     network = as_network(model, over)
     program = checked_program(network)
     outputs = int(np.prod(program.output_shape))
@@ -88,21 +85,12 @@ def output_range(
         raise InputError(f"forms must have shape (F, {outputs}), got {rows.shape}.")
     view = view_of(over, tuple(program.input_shape))
     size = int(np.prod(program.input_shape))
-    signed = np.concatenate([rows, -rows])
-    found: list[Decided] = []
-    tiles = 0
+    n = len(rows)
+    clauses = [Clause(row[None], np.zeros((1, size)), np.zeros(1), np.zeros(1, bool)) for row in (*rows, *-rows)]
     with telling(progress, "ranges") as report:
-        for i, row in enumerate(signed):
-
-            def told(share: float, now: str, done: int = i) -> None:
-                report((done + share) / len(signed), now)
-
-            clause = Clause(row[None], np.zeros((1, size)), np.zeros(1), np.zeros(1, bool))
-            left = None if max_tiles is None else max(max_tiles - tiles, 1)
-            found.append(exact_least(with_forms(program, [clause]), view, clock, left, report=told))
-            tiles += found[-1].tiles
-            if found[-1].stopped is not None:
-                raise LimitReached(f"{found[-1].stopped}: {i} of {len(signed)} extremes were found.", None)
-    least, errors = (np.array([getattr(one, name) for one in found]) for name in ("lowest", "rounding"))
-    places, n = np.stack([one.where for one in found if one.where is not None]), len(rows)
-    return OutputRange(least[:n], -least[n:], places[:n], places[n:], np.maximum(errors[:n], errors[n:]), tiles)
+        found = least_values(with_forms(program, clauses), view, clock, max_tiles, each=True, report=report)
+    if found.stopped is not None:
+        raise LimitReached(f"{found.stopped}: the ranges over the whole set are not known.", None)
+    low, high = found.values[:n], -found.values[n:]
+    errors = np.maximum(found.errors[:n], found.errors[n:])
+    return OutputRange(low, high, found.where[:n], found.where[n:], errors, found.tiles)

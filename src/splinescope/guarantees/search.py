@@ -42,6 +42,7 @@ class Search:
     max_tiles: int | None = None
     prune: bool = True
     exact: bool = True  # whether the least value itself is wanted, not only its sign
+    each: bool = False  # whether that of every clause is, not only the least of all
     take: Callable[[Leaf], None] | None = None
     stop_below: bool = True  # whether a corner that is surely unsafe ends it
     bar: float = np.inf  # a value that counts as found already, from another search
@@ -130,7 +131,8 @@ class Search:
         lows = self._clause_lows(stage, rows, tiles, points)
         if lows is None:
             return None
-        limit = self.error if not self.exact else min(float(self.lowest.min()), self.bar) + self.error
+        found = self.lowest if self.each else self.lowest.min()
+        limit = self.error + (np.minimum(found, self.bar) if self.exact else 0.0)
         gap = (lows - limit).min(1)
         wanted = np.flatnonzero(gap <= 0)
         order = wanted[np.argsort(gap[wanted], kind="stable")]
