@@ -115,6 +115,18 @@ def test_where_one_class_wins_everywhere_there_is_no_boundary():
     assert np.isnan(found.points).all()
 
 
+@pytest.mark.parametrize("seed", [263, 374, 375])
+def test_slopes_of_rounding_make_no_boundary(seed):
+    """Integer weights that cancel: what the outputs' slopes are off would put one at 1e16 and more."""
+    net = mlp(5, 3, 6, 3, seed=seed)
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.copy_((3 * weight).round())
+    found = ss.space.boundary_distance(net, np.random.default_rng(seed).integers(-1, 2, (2, 5)).astype(float))
+    assert ((found.upper == math.inf) | (found.upper < 1e3)).all()
+    assert found.exact.all()
+
+
 @pytest.mark.parametrize("traced", [False, True])
 def test_workers_find_the_same_distances(traced, monkeypatch):
     in_this_process(monkeypatch)

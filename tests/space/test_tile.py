@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import OptimizeResult
 from torch import nn
 
 import splinescope as ss
 from splinescope.network.program import units_of_cuts
 from splinescope.plot.space import plot_tile
+from splinescope.space import polytope
 from splinescope.space.tile import Tile
 from splinescope.tiling.measures.margin import edge_distances
 
@@ -41,7 +43,7 @@ def same(a: Tile, b: Tile) -> bool:
     return all((p == q).all() for p, q in zip(a.pattern, b.pattern, strict=True))
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(20))
 def test_facets_are_those_of_a_linear_programme_over_all_units(block):
     for seed in range(10 * block, 10 * (block + 1)):
         net, shape = random_network(seed)
@@ -240,6 +242,21 @@ def test_the_nearest_halfspaces_tell_all_facets_within_their_reach(name):
     all_of_it = ss.tile_at(net, x, nearest=10**6)
     assert all_of_it.certainty == "exact"
     assert {facet.coincide for facet in all_of_it.facets} == {facet.coincide for facet in whole.facets}
+
+
+def test_a_programme_that_the_solver_gives_up_is_no_answer(monkeypatch):
+    """HiGHS loses its way in one of some thousands: that is neither an empty set nor one without bound."""
+    tried = []
+
+    def lost(*args, method, **kwargs):
+        tried.append(method)
+        return OptimizeResult(status=4, success=False, x=None, message="lost")
+
+    tile = ss.tile_at(mlp(3, 8, 2), np.zeros(3))
+    monkeypatch.setattr(polytope, "linprog", lost)
+    with pytest.raises(ss.SplinescopeError, match="lost"):
+        _ = tile.largest_ball
+    assert tried == ["highs", "highs-ipm"]
 
 
 def test_wrong_input_is_refused_by_name():

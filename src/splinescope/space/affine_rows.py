@@ -70,6 +70,7 @@ class LocalRows:
     flat: np.ndarray  # [m, 3] the same
     values: np.ndarray  # [C] outputs of the tile's affine map at the origin
     slopes: np.ndarray  # [C, r] its matrix
+    noise: float = 0.0  # how large a slope of the outputs is that is only rounding
 
     @cached_property
     def key(self) -> bytes:
@@ -106,6 +107,7 @@ class Block:
     zero: np.ndarray
     values: np.ndarray
     slopes: np.ndarray
+    noise: np.ndarray
 
     def of(self, tile: int) -> LocalRows:
         """The rows of one tile."""
@@ -113,6 +115,7 @@ class Block:
         return LocalRows(
             tuple(part[tile] for part in self.patterns), self.heights[tile, kept], self.normals[tile, kept],
             self.owners[kept], self.owners[self.zero[tile]], self.values[tile], self.slopes[tile],
+            float(self.noise[tile]),
         )  # fmt: skip
 
 
@@ -299,9 +302,11 @@ class RowReader:
         none = np.zeros((len(out), 0))
         empty = (none, np.zeros((len(out), 0, out.shape[1] - 1)), none.astype(bool), none.astype(bool))
         heights, normals, kept, zero = (np.concatenate(p, 1) for p in zip(empty, *self._parts, strict=True))
+        steepest = np.abs(out[:, 1:]).reshape(len(out), -1).max(1, initial=0.0)
         return Block(
             tuple(self._patterns), heights, np.ascontiguousarray(normals), np.concatenate(self._owners), kept, zero,
             out[:, 0], np.ascontiguousarray(out[:, 1:].transpose(0, 2, 1)),
+            np.maximum(_SLOPE * steepest, _NOISE / SCALE * self._steep[self._program.output]),
         )  # fmt: skip
 
 

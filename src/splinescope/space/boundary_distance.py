@@ -150,8 +150,8 @@ def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | No
     """Lower and upper bound, the point of the upper one, and how many tiles were looked at."""
     clock = Clock(time_limit)
     winner = _class(outputs(program, x[None]))[0]
-    point, upper = _attack(program, x, winner, norm)
     tiles = Tiles(cell_at(program, x))
+    point, upper = _attack(program, x, winner, norm, tiles[0].rows.noise)
     lower, seen = 0.0, 0
 
     def reach() -> float:
@@ -190,7 +190,7 @@ def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[fl
     for lead, slope in zip(leads, slopes, strict=True):
         steep = float(np.linalg.norm(slope))
         dual = steep if norm == 2 else float(np.abs(cell.space.directions(slope[None])).sum())
-        if dual == 0 or lead / dual >= upper:
+        if steep <= cell.rows.noise or lead / dual >= upper:  # constant on the tile, or farther
             continue
         normals, heights = np.vstack([walls, -slope / steep]), np.append(above, -lead / steep)
         if norm == 2:
@@ -204,8 +204,10 @@ def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[fl
     return best
 
 
-def _attack(program: Program, x: np.ndarray, winner: int, norm: float) -> tuple[np.ndarray, float]:
+def _attack(program: Program, x: np.ndarray, winner: int, norm: float, noise: float) -> tuple[np.ndarray, float]:
     """An input of another class near x, and its distance: steps to the linearised boundary, then halving the way.
+
+    Slopes of the size of `noise` lead nowhere.
 
     Reference: Moosavi-Dezfooli, Fawzi, Frossard, "DeepFool", 2016.
     """
@@ -216,9 +218,9 @@ def _attack(program: Program, x: np.ndarray, winner: int, norm: float) -> tuple[
             break
         leads, slopes = _leads(values, jacobians(program, point[None])[0], winner)
         sizes = np.linalg.norm(slopes, axis=1) if norm == 2 else np.abs(slopes).sum(1)
-        if not (sizes > 0).any():
+        if not (sizes > noise).any():
             return np.full_like(x, np.nan), math.inf
-        quotient = np.where(sizes > 0, leads / np.maximum(sizes, 1e-300), np.inf)
+        quotient = np.where(sizes > noise, leads / np.maximum(sizes, 1e-300), np.inf)
         j = int(quotient.argmin())
         way = slopes[j] / sizes[j] if norm == 2 else np.sign(slopes[j])
         point = point - ((1.02 + 0.05 * step) * quotient[j] * way).reshape(x.shape)

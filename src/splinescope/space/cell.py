@@ -34,7 +34,8 @@ class Cell:
     def members(self) -> list[np.ndarray]:
         """Per hyperplane, the rows (of `rows`, then of the box) whose hyperplane it is."""
         normals, heights = self.halfspaces
-        size = max(float(np.median(np.abs(heights))), 1e-300) if len(heights) else 1.0
+        far = np.abs(heights)  # most of them are 0 where most folds pass through the origin
+        size = max(float(np.median(far)), 1e-12 * float(far.max()), 1e-300) if len(heights) else 1.0
         return _groups(np.hstack([normals, heights[:, None] / size]))
 
     @cached_property

@@ -24,6 +24,7 @@ _NUMBERS = 1 << 22  # of a block of rays
 _AT_ONCE = 1 << 17  # numbers in rows that are decided between two looks at the clock
 _INSIDE = 1e-11  # of the largest height: a constraint that is violated by less holds
 _NOWHERE = 1e-10  # residual of a set without points
+_INFEASIBLE, _UNBOUNDED = 2, 3  # of scipy's programmes
 
 Stop = Callable[[float], bool]
 """Told the share done; True ends the work."""
@@ -130,8 +131,13 @@ def programme(cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positi
     """
     bounds: list[tuple[float | None, float | None]] = [(None, None)] * (len(cost) - positive) + [(0, None)] * positive
     row, value = (None, None) if face is None else (face[0][None], np.array([face[1]]))
-    found = linprog(cost, A_ub=upper, b_ub=limits, A_eq=row, b_eq=value, bounds=bounds, method="highs")
-    return (np.asarray(found.x), float(cost @ found.x)) if found.success and found.x is not None else None
+    for method in ("highs", "highs-ipm"):  # the simplex method loses its way in one of some thousands
+        found = linprog(cost, A_ub=upper, b_ub=limits, A_eq=row, b_eq=value, bounds=bounds, method=method)
+        if found.status in (_INFEASIBLE, _UNBOUNDED):
+            return None
+        if found.success and found.x is not None:
+            return np.asarray(found.x), float(cost @ found.x)
+    raise SplinescopeError(f"HiGHS did not solve a linear programme of {len(limits)} rows: {found.message}")
 
 
 def nearest(normals: np.ndarray, heights: np.ndarray) -> np.ndarray | None:
