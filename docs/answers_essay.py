@@ -17,7 +17,7 @@ Numbers = dict[str, Any]
 TINTS = ("#440154", "#31688e", "#35b779", "#e69f00")
 """Of layers, from the first to the last."""
 
-PLACED = "batch size B, placed as what it is worth"
+PLACED = "effective batch size"
 """Where exponents are fitted: B of N points without replacement are worth more than B of endless ones."""
 
 
@@ -54,7 +54,7 @@ def batch_size(numbers: Numbers) -> Figure:
     slopes.set(xlabel="layer", ylabel="exponent in B", ylim=(-0.85, -0.35))
     slopes.set_xticks([1, 2, 3, 4])
     legend(slopes, loc="lower left")
-    titled(slopes, "The law fails in the trained last layer")
+    titled(slopes, "The last trained layer settles faster")
     accuracy = {name: np.array(values) for name, values in numbers["accuracy"].items()}
     both, noisy, small, least = accuracy.values()  # of large batches; noise of the statistics; of the gradient; of both
     rows: list[Row | None] = [
@@ -67,7 +67,7 @@ def batch_size(numbers: Numbers) -> Figure:
     ]
     effects(gains, rows, 0.0)
     gains.set(xlabel="test accuracy, against 128", xlim=(-0.03, 0.03))
-    titled(gains, "Neither noise helps or harms significantly")
+    titled(gains, "Noise costs test accuracy")
     return figure
 
 
@@ -91,7 +91,7 @@ def fidelity_tells(numbers: Numbers) -> Figure:
     effects(tells, rows, 0.0)
     tells.set(xlim=(-1, 1), xlabel="partial rank correlation with accuracy")
     tells.set_xticks([-1, -0.5, 0, 0.5, 1])
-    titled(tells, "Beyond it roughness predicts nothing significantly")
+    titled(tells, "What roughness predicts beyond it")
     places = np.array(numbers["worth"])  # exponents are fitted there
     for measure, color in zip(MEASURES, (COLORS[0], COLORS[2], COLORS[1]), strict=True):
         share = np.maximum(np.mean([n[measure] for n in nets], 0), 1e-6)
@@ -102,7 +102,7 @@ def fidelity_tells(numbers: Numbers) -> Figure:
     law.plot(places, 0.2 * (places / places[0]) ** -0.5, color="0.5", lw=1, ls=":", label=r"as $1/\sqrt{B}$")
     law.set(yscale="log", xlabel=PLACED, ylabel="share that changes")
     legend(law, loc="lower left")
-    titled(law, "Classes change by no such law")
+    titled(law, "Fewer classes change, and faster")
     for ax, ticks in ((trained, sizes), (law, places)):
         ax.set_xscale("log")
         ax.set_xticks(ticks, [str(b) for b in sizes])

@@ -127,12 +127,12 @@ def normalizations(numbers: Numbers) -> Figure:
         ax.tick_params(axis="x", labelsize=7)
         ax.minorticks_off()
     titled(loss, "Speed: all train slower (digits)")
-    titled(others, "Speed of two other forms: no sure gain")
+    titled(others, "Speed of two other forms: no significant gain")
     arms = {"B = 128": ("batches of 128", COLORS[2]), "B = 8": ("batches of 8", COLORS[3]),
             "convolutional": ("convolutional", COLORS[5])}  # fmt: skip
     compared(accuracy, arms, "accuracy", 1)
     accuracy.set(xlabel="test accuracy minus that with batch norm")
-    titled(accuracy, "Accuracy: no sure gain (digits)")
+    titled(accuracy, "Accuracy: no significant gain (digits)")
     return figure
 
 
@@ -151,7 +151,7 @@ def optimizer(numbers: Numbers) -> Figure:
         effects(ax, rows[:-1], 1.0, labels=ax is steps)
         ax.set(xscale="log", xlabel="loss of descent by pieces over theirs")
     titled(steps, f"After {numbers['steps']} steps: it wins in every task")
-    titled(seconds, f"After {numbers['seconds']:g} s: no sure win")
+    titled(seconds, f"After {numbers['seconds']:g} s: no significant win")
     for name, runs in numbers["curves"]["second"]["digits"].items():
         grid = np.geomspace(2e-3, numbers["seconds"], 60)
         losses = [[_at(curve, float(second), "second") for second in grid] for curve in runs]

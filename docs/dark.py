@@ -1,6 +1,7 @@
 """Pictures on dark pages: where `NAME-dark.png` lies beside `NAME.png`, a dark page shows that one.
 
-Pages name the light picture only, so that they read well without Sphinx, too.
+Pages name the light picture only, so that they read well without Sphinx, too. Line drawings of the findings, which are
+drawn from records, have no dark picture: the style sheet inverts their lightness and keeps their hues.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from docutils import nodes
+from PIL import Image
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 
@@ -29,6 +32,16 @@ class DarkPictures(SphinxPostTransform):
                 image["classes"].append("only-light")
                 other["classes"].append("only-dark")
                 image.parent.insert(image.parent.index(image) + 1, other)
+            elif self.env.docname.startswith(("findings/", "open_questions/")) and is_drawing(light):
+                image["classes"].append("drawing")
+
+
+def is_drawing(picture: Path) -> bool:
+    """Whether a picture is lines on white paper, and no field of colours, which would mean something else inverted."""
+    if picture.suffix == ".svg":
+        return True
+    with Image.open(picture) as opened:
+        return bool((np.asarray(opened.convert("RGB")).min(axis=2) > 245).mean() > 0.75)
 
 
 def setup(app: Any) -> dict[str, bool]:

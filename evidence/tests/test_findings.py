@@ -6,6 +6,7 @@ import functools
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,10 @@ def test_numbers_are_read_off_the_record() -> None:
     claim = {"measured": "zero bias 4.0/3.9, batch 7.2/-13.7e-2 (1,000 to 12%) 12345", "checks": [{"value": 2 / 3}]}
     assert filled("{batch+2}, {+1}, {batch+3}, {batch+4}, {.1}", claim) == "-13.7e-2, 4.0, 1,000, 12%, 0.667"
     assert filled("{batch+5}", claim) == "12,345"
+    assert (
+        filled("{+1} to {+2}, {+3}", {"measured": "7e+02 to 5.27e+03, 4.7e+07", "checks": []})
+        == "700 to 5,270, 4.7e+07"
+    )
     for missing in ("{random+1}", "{batch+9}"):
         with pytest.raises(ss.InputError, match="No number"):
             filled(missing, claim)
@@ -127,7 +132,7 @@ def test_a_sample_is_reckoned_from_the_interval() -> None:
             {"name": "lower end", "value": low, "sense": ">", "line": 0.0, "reason": "r", "role": "holds"},
             {"name": "upper end", "value": high, "sense": "<", "line": fails, "reason": "r", "role": "fails"},
         ]
-        return reckoning({"cpu_seconds": 60.0}, {"checks": checks})
+        return reckoning({"cpu_seconds": 60.0}, checks)
 
     assert "4 times as large" in asked(-1.0, 3.0)  # middle 1, half width 2
     assert "(4 CPU min)" in asked(-1.0, 3.0)
@@ -138,10 +143,24 @@ def test_a_sample_is_reckoned_from_the_interval() -> None:
         {"name": "lower end", "value": -1.0, "sense": ">", "line": -2.0, "reason": "r", "role": "holds"},
         {"name": "upper end", "value": 3.0, "sense": "<", "line": 2.0, "reason": "r", "role": "holds"},
     ]
-    assert "4 times as large" in reckoning({"cpu_seconds": 60.0}, {"checks": both})  # the nearer threshold decides
-    assert "Networks differ" in reckoning({"cpu_seconds": 1.0}, {"checks": [{**both[0], "name": "share"}]})
+    assert "4 times as large" in reckoning({"cpu_seconds": 60.0}, both)  # the nearer threshold decides
+    assert "Networks differ" in reckoning({"cpu_seconds": 1.0}, [{**both[0], "name": "share"}])
     needs = {"name": "n", "value": 0.0, "sense": ">", "line": 1.0, "reason": "r", "role": "needs"}
-    assert "cannot decide" in reckoning({"cpu_seconds": 1.0}, {"checks": [needs]})
+    assert "cannot decide" in reckoning({"cpu_seconds": 1.0}, [needs])
+
+
+def test_a_sample_is_reckoned_from_both_seeds() -> None:
+    def record(low: float, high: float) -> dict[str, Any]:
+        ends = (("lower end", low, ">", "holds"), ("upper end", high, "<", "fails"))
+        checks = [
+            {"name": name, "value": value, "sense": sense, "line": 0.0, "reason": "r", "role": role}
+            for name, value, sense, role in ends
+        ]
+        return {"claims": [{"verdict": "inconclusive", "checks": checks}], "cpu_seconds": 60.0}
+
+    first, line = record(-1.0, 3.0), Line((1,), "", "", "paper")
+    assert "4 times as large" in reckoning(first, joined(first, line)["undecided"])
+    assert "no feasible sample" in reckoning(first, joined(first, line, record(-2.9, 1.1))["undecided"])  # they cancel
 
 
 def test_runs_are_alike_but_for_rounding() -> None:

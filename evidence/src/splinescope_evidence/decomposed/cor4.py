@@ -86,9 +86,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Corollary 4: full rank with recentring",
-    run,
-    draw,
-    place="Corollary 4",
-)
+EXPERIMENT = Experiment("Corollary 4: full rank with recentring", run, draw, place="Corollary 4")

@@ -70,9 +70,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Figure 1: rescaling makes rows orthogonal",
-    run,
-    draw,
-    place="Figure 1, with equation (2)",
-    revised=(1,),
+    "Figure 1: rescaling makes rows orthogonal", run, draw, place="Figure 1, with equation (2)", revised=(1,)
 )

@@ -156,10 +156,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Figure 2: rank and accuracy against depth",
-    run,
-    draw,
-    place="Figure 2",
-    revised=(1, 2, 4),
-)
+EXPERIMENT = Experiment("Figure 2: rank and accuracy against depth", run, draw, place="Figure 2", revised=(1, 2, 4))

@@ -111,8 +111,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Figure 2 on its own data: rank and accuracy on Fashion-MNIST",
-    run,
-    draw,
-    place="Figure 2, on its own data",
+    "Figure 2 on its own data: rank and accuracy on Fashion-MNIST", run, draw, place="Figure 2, on its own data"
 )

@@ -148,7 +148,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     right.axhline(numbers["n"] - 1, color="0.6", linestyle=":", label="n - 1")
     right.set_xlabel("layer")
     right.set_ylabel("odd length / longest of the others")
-    right.legend(frameon=False)
+    right.legend(frameon=False, loc="lower right")
     return figure
 
 

@@ -99,9 +99,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Figure 5: angles with and without recentring",
-    run,
-    draw,
-    place="Figure 5, with equation (2)",
-    revised=(2,),
+    "Figure 5: angles with and without recentring", run, draw, place="Figure 5, with equation (2)", revised=(2,)
 )

@@ -103,10 +103,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Figure 6: activity with and without recentring",
-    run,
-    draw,
-    place="Figure 6",
-    revised=(2,),
-)
+EXPERIMENT = Experiment("Figure 6: activity with and without recentring", run, draw, place="Figure 6", revised=(2,))

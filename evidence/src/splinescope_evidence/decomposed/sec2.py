@@ -50,9 +50,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Section II: recentring a linear network acts once",
-    run,
-    draw,
-    place="section II",
-)
+EXPERIMENT = Experiment("Section II: recentring a linear network acts once", run, draw, place="section II")

@@ -82,8 +82,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Theorem 10 and Figure 4: three clusters in the tree model",
-    run,
-    draw,
-    place="Theorem 10 and Figure 4",
+    "Theorem 10 and Figure 4: three clusters in the tree model", run, draw, place="Theorem 10 and Figure 4"
 )

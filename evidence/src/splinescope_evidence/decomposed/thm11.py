@@ -135,10 +135,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Theorem 11: the limits of the tree model",
-    run,
-    draw,
-    place="Theorem 11",
-    revised=(1, 2),
-)
+EXPERIMENT = Experiment("Theorem 11: the limits of the tree model", run, draw, place="Theorem 11", revised=(1, 2))

@@ -95,9 +95,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Theorem 13: the invariant representation",
-    run,
-    draw,
-    place="Definition 12 and Theorem 13",
-)
+EXPERIMENT = Experiment("Theorem 13: the invariant representation", run, draw, place="Definition 12 and Theorem 13")

@@ -142,10 +142,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Theorem 14: the cluster contracts",
-    run,
-    draw,
-    place="Theorem 14",
-    revised=(1, 4),
-)
+EXPERIMENT = Experiment("Theorem 14: the cluster contracts", run, draw, place="Theorem 14", revised=(1, 4))

@@ -31,7 +31,7 @@ infinite where ReLUs are off), means over layers; digits of the largest eigenval
 
 STATES = ("start", "trained")
 WEAK, STRONG = 0.3, 0.6
-"""Correlations: below the first less than a tenth of the variance of ranks is told; with the second, a third."""
+"""Correlations: below the first less than a tenth of the variance of ranks is explained; with the second, a third."""
 
 
 class Stack(nn.Module):
@@ -153,9 +153,9 @@ def _claim(numbers: dict[str, Any], asked: str, text: str) -> Claim:
         f"kinds {mean.mean():+.2f}, 95% interval {low:+.2f} to {high:+.2f}, {len(mean)} seeds; {told}; with this "
         f"spread a true {STRONG:g} would hold in {strong:.0%} of such runs and a true 0 be refuted in {none:.0%}",
         holds=[Check("size of the correlation: nearer end of the 95% interval", nearer, ">", WEAK,
-                     "below it less than a tenth of the variance of ranks is told")],
+                     "below it less than a tenth of the variance of ranks is explained")],
         fails=[Check("size of the correlation: further end of the 95% interval", further, "<", WEAK,
-                     "less than a tenth of the variance of ranks is told")],
+                     "less than a tenth of the variance of ranks is explained")],
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ ARMS = {(g, s): f"gradient of {g}, statistics of {s}" for g in (LARGE, SMALL) fo
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    seeds, rows, steps, draws, width = (2, 60, 15, 2, 12) if size == "quick" else (8, 300, 600, 10, WIDTH)
+    seeds, rows, steps, draws, width = (2, 60, 15, 2, 12) if size == "quick" else (24, 300, 600, 10, WIDTH)
     small, large = (8, 32) if size == "quick" else (SMALL, LARGE)
     sizes = (8, 32) if size == "quick" else SIZES
     x, y = digits()

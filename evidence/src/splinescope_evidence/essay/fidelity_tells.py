@@ -33,7 +33,7 @@ WEAK = 0.3
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    seeds, starts, rows, steps, draws, width = (2, 2, 40, 5, 2, 8) if size == "quick" else (8, 2, 300, 600, 10, WIDTH)
+    seeds, starts, rows, steps, draws, width = (2, 2, 40, 5, 2, 8) if size == "quick" else (12, 2, 300, 600, 10, WIDTH)
     sizes = (8, 32) if size == "quick" else SIZES
     large = 32 if size == "quick" else LARGE
     x, y = digits()
@@ -106,7 +106,7 @@ def _helps(found: list[list[dict[str, Any]]]) -> Claim:
         f"Spearman's correlation of test accuracy with roughness (the batch size of the statistics, downwards), "
         f"{len(found[0])} networks of each of {len(found)} seeds: {np.mean(values):+.2f}, 95% interval {low:+.2f} to "
         f"{high:+.2f}; mean accuracy {by_size}",
-        holds=[Check("lower end of the correlation", low, ">", 0.0, "0 tells nothing")],
+        holds=[Check("lower end of the correlation", low, ">", 0.0, "0 predicts nothing")],
         fails=[Check("upper end of the correlation", high, "<", 0.0, "rougher is significantly worse")],
     )
 
@@ -123,10 +123,10 @@ def _tells(found: list[list[dict[str, Any]]], at: int) -> Claim:
         "the batch size that it was trained with (essay, batch size and fidelity: an open question).",
         f"partial rank correlation of test accuracy with shares that change, {len(found[0])} networks of each of "
         f"{len(found)} seeds, intervals that share 5%: {words}",
-        holds=[Check("size that is sure, largest of the three", max(sure), ">", 0.0, "0 tells nothing")],
+        holds=[Check("size that is sure, largest of the three", max(sure), ">", 0.0, "0 predicts nothing")],
         fails=[
             Check("size that is possible, largest of the three", max(possible), "<", WEAK, "significantly weaker"),
-            Check("size that is sure, largest of the three", max(sure), "<", 0.0, "none is sure to tell"),
+            Check("size that is sure, largest of the three", max(sure), "<", 0.0, "none is significant"),
         ],
     )
 
@@ -158,8 +158,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Does a rough tiling tell generalisation?",
-    run,
-    draw,
-    place="closing part, open questions: fidelity of adaptation",
+    "Does a rough tiling tell generalisation?", run, draw, place="closing part, open questions: fidelity of adaptation"
 )

@@ -138,8 +138,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Instance norm on feature maps: where its folds pass",
-    run,
-    draw,
-    place="the part on other normalisations",
+    "Instance norm on feature maps: where its folds pass", run, draw, place="the part on other normalisations"
 )

@@ -72,7 +72,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                              "the boundary moves less the larger the batch, beyond what networks differ by")],
                 fails=[Check("lower end of the slope's 95% interval over networks", low, ">", -0.1,
                              "from 8 to 128 points the share falls by less than a quarter"),
-                       Check("upper end of the slope's 95% interval over networks", high, ">", 0.0, "no fall is sure")],
+                       Check("upper end of the slope's 95% interval over networks", high, ">", 0.0,
+                             "the fall is not significant")],
             ),
             judged(
                 "(Ours.) Behind a normalised layer, folds jitter by what the norm leaves of each row's influence "

@@ -105,9 +105,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Large batches and the training geometry",
-    run,
-    draw,
-    place="the part on batch size",
-    revised=(1,),
+    "Large batches and the training geometry", run, draw, place="the part on batch size", revised=(1,)
 )

@@ -118,9 +118,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "What other normalisations do to the folds",
-    run,
-    draw,
-    place="the part on other normalisations",
-    revised=(2,),
+    "What other normalisations do to the folds", run, draw, place="the part on other normalisations", revised=(2,)
 )

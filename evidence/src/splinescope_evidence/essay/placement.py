@@ -96,8 +96,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Normalisation before or after the non-linearity",
-    run,
-    draw,
-    place="the part on where the normalisation is placed",
+    "Normalisation before or after the non-linearity", run, draw, place="the part on where the normalisation is placed"
 )

@@ -110,8 +110,19 @@ def joined(record: dict[str, Any], line: Line, again: dict[str, Any] | None = No
         "opposed": opposed,
         "measured": "; ".join(claim.get("measured", "") for claim in claims),
         "checks": [check for claim in claims for check in claim.get("checks", ())],
-        "undecided": next((claim for claim in claims if claim["verdict"] == Verdict.INCONCLUSIVE), claims[0]),
+        "undecided": _pooled(record, again, line.numbers),
     }
+
+
+def _pooled(record: dict[str, Any], again: dict[str, Any] | None, numbers: tuple[int, ...]) -> list[dict[str, Any]]:
+    """The checks of the undecided claims of these, with the means of both seeds' values: their effect, known best."""
+    checks = []
+    for number in numbers:
+        claim, other = (of_seed["claims"][number - 1] for of_seed in (record, again or record))
+        if claim["verdict"] == Verdict.INCONCLUSIVE:
+            for a, b in zip(claim.get("checks", ()), other.get("checks", ()), strict=True):
+                checks.append(a if a["role"] == "needs" else {**a, "value": (a["value"] + b["value"]) / 2})
+    return checks
 
 
 def _all_of(claims: list[dict[str, Any]]) -> str:
@@ -130,7 +141,7 @@ def filled(template: str, claim: dict[str, Any]) -> str:
     """A sentence with the numbers of a claim in their places.
 
     `{words+2}` is the second number behind the first occurrence of these words in `claim["measured"]`, `{+2}` its
-    second number, `{.3}` the value of the third check. Whole numbers from 10,000 on get commas.
+    second number, `{.3}` the value of the third check. Whole numbers from 10,000 on get commas, also from 5.3e+04.
 
     Example:
         >>> filled("{batch+2} and {.1}", {"measured": "batch 7.2/13.7", "checks": [{"value": 0.12345}]})
@@ -146,18 +157,19 @@ def filled(template: str, claim: dict[str, Any]) -> str:
         if len(found) < int(count):
             raise InputError(f"No number {place[0]} in what was measured: {claim['measured']!r}")
         text = str(found[int(count) - 1])
-        return f"{int(text):,}" if re.fullmatch(r"\d{5,}", text) else text
+        whole = re.fullmatch(r"\d{5,}|[\d.]+e\+0[2-5]", text)
+        return f"{float(text):,.0f}" if whole else text
 
     return re.sub(r"\{([^{}]+)\}", number, template)
 
 
-def reckoning(record: dict[str, Any], claim: dict[str, Any]) -> str:
-    """How large a sample would decide an inconclusive claim, if the effect is as measured.
+def reckoning(record: dict[str, Any], undecided: list[dict[str, Any]]) -> str:
+    """How large a sample would decide an inconclusive claim by these checks, if the effect is as measured.
 
     From the intervals whose ends were compared: a half width h shrinks with the root of the sample n, so that an end
     leaves a threshold at distance d from the middle at n (h / d)^2. To hold, or to be refuted, takes all of its checks.
     """
-    checks = [Check(**check) for check in claim["checks"]]
+    checks = [Check(**check) for check in undecided]
     if any(check.role == "needs" and not check.passed for check in checks):
         return "The experiment cannot decide it at any sample size."
     ends = {end: [c for c in checks if re.search(words, c.name)] for end, words in _ENDS.items()}

@@ -73,10 +73,11 @@ inconclusive.
 The claim is in bold; what we measured follows. *(question)* marks an answer to an open question, *(ours)* a claim of
 our own.
 
-Thresholds in the code decide every verdict. *Holds with correction* means that the claim is false as printed and true
+Thresholds in the code decide every verdict. *Holds with correction* means that the claim fails as printed and holds
 as the card gives it. *Inconclusive* means that the interval leaves both outcomes open; the card then says how large a
-sample would decide, if the effect is as measured. Criteria unfold at a click. A dagger (†) marks a criterion that was
-revised after a full run. Intervals are 95%, over independent seeds.
+sample would decide, if the effect is the mean of both seeds. Criteria unfold at a click. A dagger (†) marks a criterion
+that was revised after a full run. Some undecided samples were enlarged once, by fixed criteria. Intervals are 95%, over
+independent seeds.
 
 [Figure 9](findings/survey.md#survey-fig9), [its phases](findings/survey.md#survey-lc-phases), [batch norm and
 grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share their
@@ -101,8 +102,8 @@ findings/corrections
 
 CORRECTIONS = """# Corrections to the literature
 
-These statements are false as printed and true as corrected. Each correction was measured; its card has the numbers and
-the criterion.
+These statements fail our criteria as printed and pass them as corrected; most lack a condition. Each correction was
+measured: its card has the criteria and the command.
 
 | where | as printed | as measured |
 |---|---|---|

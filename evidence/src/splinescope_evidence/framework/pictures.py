@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .cards import NUMBER
+from .cards import NUMBER, card_of
 from .pages import read_known, read_records
 from .registry import find, ids
 
@@ -43,7 +43,8 @@ INCHES = 9.6
 def draw_figures(run: Path, docs: Path) -> list[Path]:
     """Draw the figures of a run's results into `docs/findings/figures`; returns the files.
 
-    A result that measured something else than the record of the page is left out: a figure shows what its card says.
+    A result that measured something else than the record of the page is left out, as a figure shows what its card says;
+    so is one whose card has another picture.
     """
     import matplotlib as mpl
     from matplotlib import pyplot
@@ -55,7 +56,7 @@ def draw_figures(run: Path, docs: Path) -> list[Path]:
     drawn = []
     for result in read_records(run):
         told = [claim["measured"] for claim in result["claims"]]
-        if result["id"] not in ids() or not alike(measured.get(result["id"], []), told):
+        if result["id"] not in ids() or card_of(result).figure or not alike(measured.get(result["id"], []), told):
             continue
         with mpl.rc_context(STYLE):
             figure = find(result["id"]).draw(result["numbers"])

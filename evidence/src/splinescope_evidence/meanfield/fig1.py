@@ -140,10 +140,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Figure 1: speed against direction",
-    run,
-    draw,
-    place="Figure 1; section 4.1",
-    revised=(1, 2),
-)
+EXPERIMENT = Experiment("Figure 1: speed against direction", run, draw, place="Figure 1; section 4.1", revised=(1, 2))

@@ -120,10 +120,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Figure 2: speed against length",
-    run,
-    draw,
-    place="Figure 2; section 4.2",
-    revised=(2, 3),
-)
+EXPERIMENT = Experiment("Figure 2: speed against length", run, draw, place="Figure 2; section 4.2", revised=(2, 3))

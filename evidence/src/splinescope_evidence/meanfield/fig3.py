@@ -109,7 +109,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                         0.5,
                         "half a decade is the step of the rates tried",
                     ),
-                    Check("lower end of the 95% interval of the gain, decades", all_low, "<", 0.0, "no gain is sure"),
+                    Check(
+                        "lower end of the 95% interval of the gain, decades",
+                        all_low,
+                        "<",
+                        0.0,
+                        "the gain is not significant",
+                    ),
                 ],
             ),
             judged(
@@ -129,7 +135,11 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                         "half a decade is the step of the rates tried",
                     ),
                     Check(
-                        "lower end of the 95% interval of the gain in decades", inner_low, "<", 0.0, "no gain is sure"
+                        "lower end of the 95% interval of the gain in decades",
+                        inner_low,
+                        "<",
+                        0.0,
+                        "the gain is not significant",
                     ),
                 ],
             ),
@@ -150,9 +160,5 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "Figure 3: the first step, and the learning rate",
-    run,
-    draw,
-    place="Figure 3; section 4.3",
-    revised=(3,),
+    "Figure 3: the first step, and the learning rate", run, draw, place="Figure 3; section 4.3", revised=(3,)
 )

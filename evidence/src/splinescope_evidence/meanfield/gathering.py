@@ -78,8 +78,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Figure 1: neurons gather at the significant direction",
-    run,
-    draw,
-    place="Figure 1; section 4.1",
+    "Figure 1: neurons gather at the significant direction", run, draw, place="Figure 1; section 4.1"
 )

@@ -83,8 +83,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Neurons of diverse lengths as an ensemble of learning rates",
-    run,
-    draw,
-    place="section 4.2, beside Figure 2",
+    "Are neurons of diverse lengths an ensemble of learning rates?", run, draw, place="section 4.2, beside Figure 2"
 )

@@ -106,9 +106,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Proposition 1: the metric is that of a sphere",
-    run,
-    draw,
-    place="Proposition 1",
-)
+EXPERIMENT = Experiment("Proposition 1: the metric is that of a sphere", run, draw, place="Proposition 1")

@@ -59,9 +59,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Batch norm and the speed of learning features",
-    run,
-    draw,
-    place="section 4.1",
-)
+EXPERIMENT = Experiment("Batch norm and the speed of learning features", run, draw, place="section 4.1")

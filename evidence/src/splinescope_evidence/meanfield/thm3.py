@@ -143,9 +143,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Theorem 3: neurons as a flowing density",
-    run,
-    draw,
-    place="Theorem 3",
-)
+EXPERIMENT = Experiment("Theorem 3: neurons as a flowing density", run, draw, place="Theorem 3")

@@ -102,7 +102,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                     Check("lower end of the 95% interval of the slope, random starts", end.low, ">", -NEAR,
                           "a fall by less than the power of a tenth is hardly one at these widths"),
                     Check("upper end of the 95% interval of the slope, random starts", end.high, ">", 0.0,
-                          "no fall is sure"),
+                          "the fall is not significant"),
                 ],
             ),
             judged(
@@ -150,9 +150,5 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "Theorem 4: convergence as the width grows",
-    run,
-    draw,
-    place="Theorem 4; its proof",
-    revised=(1, 2),
+    "Theorem 4: convergence as the width grows", run, draw, place="Theorem 4; its proof", revised=(1, 2)
 )

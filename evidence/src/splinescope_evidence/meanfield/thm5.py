@@ -123,9 +123,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Theorem 5: the flow finds the global optimum",
-    run,
-    draw,
-    place="Theorem 5",
-)
+EXPERIMENT = Experiment("Theorem 5: the flow finds the global optimum", run, draw, place="Theorem 5")

@@ -86,7 +86,8 @@ def _claims(data: dict[str, Any], running: dict[str, Any]) -> tuple[Claim, ...]:
             holds=[Check("lower end of the 95% interval of the delay", delay[0], ">", 1.0, "1 is no delay")],
             fails=[Check("upper end of the 95% interval of the delay", delay[1], "<", VISIBLE,
                          "a quarter more steps is not seen on an axis of decades"),
-                   Check("lower end of the 95% interval of the delay", delay[0], "<", 1.0, "no delay is sure")],
+                   Check("lower end of the 95% interval of the delay", delay[0], "<", 1.0,
+                         "the delay is not significant")],
         ),
         judged(
             "Batch norm competes with grokking: the late drop of local complexity is weaker with it.",
@@ -96,7 +97,8 @@ def _claims(data: dict[str, Any], running: dict[str, Any]) -> tuple[Claim, ...]:
             holds=[Check("upper end of the 95% interval of the share kept", kept[1], "<", 1.0, "1 is the whole drop")],
             fails=[Check("lower end of the 95% interval of the share kept", kept[0], ">", 0.9,
                          "a tenth of the drop or less is lost: no competition worth the name"),
-                   Check("upper end of the 95% interval of the share kept", kept[1], ">", 1.0, "no loss is sure")],
+                   Check("upper end of the 95% interval of the share kept", kept[1], ">", 1.0,
+                         "the loss is not significant")],
         ),
     )  # fmt: skip
 

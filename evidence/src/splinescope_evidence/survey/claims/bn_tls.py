@@ -78,9 +78,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Equation (8): batch norm as total least squares",
-    run,
-    draw,
-    place="equation (8)",
-    revised=(1,),
+    "Equation (8): batch norm as total least squares", run, draw, place="equation (8)", revised=(1,)
 )

@@ -87,10 +87,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Conditioning and descent",
-    run,
-    draw,
-    place="the part on skip connections",
-    revised=(1,),
-)
+EXPERIMENT = Experiment("Conditioning and descent", run, draw, place="the part on skip connections", revised=(1,))

@@ -119,9 +119,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Continuity couples the maps of the tiles",
-    run,
-    draw,
-    place="beside equation (5)",
-)
+EXPERIMENT = Experiment("Continuity couples the maps of the tiles", run, draw, place="beside equation (5)")

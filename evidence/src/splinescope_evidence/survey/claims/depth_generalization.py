@@ -81,8 +81,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Depth and generalisation at equal parameters",
-    run,
-    draw,
-    place="the part on universal approximation and depth",
+    "Depth and generalisation at equal parameters", run, draw, place="the part on universal approximation and depth"
 )

@@ -101,9 +101,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Eccentricity of the local Hessian, with and without skips",
-    run,
-    draw,
-    place="near equation (7)",
-    revised=(1,),
+    "Eccentricity of the local Hessian, with and without skips", run, draw, place="near equation (7)", revised=(1,)
 )

@@ -130,7 +130,7 @@ def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
             f"{_spread(missed[:, 0, -1])}; each layer at what enters it, at {RADII[0]:g}: "
             f"{_by_layer(missed[:, 1:, 0])}; at {RADII[-1]:g}: {_by_layer(missed[:, 1:, -1])}",
             holds=[Check(f"largest share missed at {RADII[0]:g}", float(missed[:, 0, 0].max()), "<", TOLD,
-                         "nine tenths of the change are told")],
+                         "nine tenths of the change are predicted")],
             fails=[Check(f"least share missed at {RADII[0]:g}", float(missed[:, 0, 0].min()), ">", TOLD,
                          "no network's map tells so much")],
         ),

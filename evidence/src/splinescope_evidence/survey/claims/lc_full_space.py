@@ -151,13 +151,10 @@ def draw(numbers: dict[str, Any]) -> Any:
         ax.set(xlabel=f"folds: {name}", ylabel="tiles in the ball" if column == 3 else "")
         most = int(tables[..., column].max())
         ax.plot(range(min(most, 12) + 1), [2.0**n for n in range(min(most, 12) + 1)], color="0.6", lw=1, label="$2^N$")
-    axes[0].legend(frameon=False, fontsize="small")
+    axes[2].legend(frameon=False, fontsize="small", loc="lower right")
     return figure
 
 
 EXPERIMENT = Experiment(
-    "Local complexity in all dimensions: the frame against exact counts",
-    run,
-    draw,
-    place="before Figure 9",
+    "Local complexity in all dimensions: the frame against exact counts", run, draw, place="before Figure 9"
 )

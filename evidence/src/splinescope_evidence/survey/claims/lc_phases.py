@@ -175,9 +175,5 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "Local complexity while training: descent, ascent, late descent",
-    run,
-    draw,
-    place="Figure 9",
-    revised=(4, 5),
+    "Local complexity while training: descent, ascent, late descent", run, draw, place="Figure 9", revised=(4, 5)
 )

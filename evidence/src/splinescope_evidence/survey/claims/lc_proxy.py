@@ -62,14 +62,14 @@ class _Abs(nn.Module):
 
 
 FIRST = 100
-"""Seeds before this one were seen when criterion and sample size were chosen, and are not judged."""
+"""Seeds before this one were seen when the criterion was chosen, and are not judged."""
 
 SMALL = 0.03
 """The radius up to which the vertices find every fold."""
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    networks, points, width = (1, 6, 20) if size == "quick" else (60, 40, 50)
+    networks, points, width = (1, 6, 20) if size == "quick" else (150, 40, 50)
     rows: dict[float, list[tuple[int, int, int]]] = {r: [] for r in RADII}
     for n in range(networks):
         net = _network(100 * seed + FIRST + n, width)
@@ -171,10 +171,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Local complexity: proxy and bound",
-    run,
-    draw,
-    place="before Figure 9",
-    revised=(1,),
-)
+EXPERIMENT = Experiment("Local complexity: proxy and bound", run, draw, place="before Figure 9", revised=(1,))

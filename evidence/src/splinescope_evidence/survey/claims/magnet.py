@@ -131,10 +131,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "MaGNET: uniform samples on the manifold",
-    run,
-    draw,
-    place="with equation (10)",
-    revised=(1,),
-)
+EXPERIMENT = Experiment("MaGNET: uniform samples on the manifold", run, draw, place="with equation (10)", revised=(1,))

@@ -152,8 +152,5 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "The squared error is a piecewise quadratic of a layer's parameters",
-    run,
-    draw,
-    place="before equation (7)",
+    "The squared error is a piecewise quadratic of a layer's parameters", run, draw, place="before equation (7)"
 )

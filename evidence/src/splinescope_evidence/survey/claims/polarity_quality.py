@@ -98,9 +98,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Polarity and quality: published generators of MNIST",
-    run,
-    draw,
-    place="beside Figure 12",
-)
+EXPERIMENT = Experiment("Polarity and quality: published generators of MNIST", run, draw, place="beside Figure 12")

@@ -138,14 +138,10 @@ def draw(numbers: dict[str, Any]) -> Figure:
     right.plot(r, skip_bound(r), color="#117733", label="bound (1 + r) / (1 - r)")
     right.axvline(1.0, color="#777777", lw=0.8, ls="--")
     right.set(yscale="log", xlabel="norm r of the branch DW", ylabel="condition number of I + DW", ylim=(0.9, None))
-    right.legend(loc="upper left", markerscale=2)
+    right.legend(loc="upper left", markerscale=2, frameon=True, framealpha=1, edgecolor="none")
     return figure
 
 
 EXPERIMENT = Experiment(
-    "ResNet layers are better conditioned than ConvNet layers",
-    run,
-    draw,
-    place="equation (7)",
-    revised=(1,),
+    "ResNet layers are better conditioned than ConvNet layers", run, draw, place="equation (7)", revised=(1,)
 )

@@ -99,7 +99,7 @@ def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
             holds=[Check("lower end of the 95% interval of the gain", low, ">", 0.0, "0 is no gain")],
             fails=[
                 Check("upper end of that interval", high, "<", SMALL, "a gain of one point in a hundred is ruled out"),
-                Check("lower end of the 95% interval of the gain", low, "<", 0.0, "no gain is sure"),
+                Check("lower end of the 95% interval of the gain", low, "<", 0.0, "the gain is not significant"),
             ],
         )
 

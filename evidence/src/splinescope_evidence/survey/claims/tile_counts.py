@@ -157,9 +157,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "How many tiles: bounds, depth and width",
-    run,
-    draw,
-    place="after equation (5)",
-    revised=(3, 4),
+    "How many tiles: bounds, depth and width", run, draw, place="after equation (5)", revised=(3, 4)
 )

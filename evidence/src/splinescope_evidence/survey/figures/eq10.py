@@ -81,9 +81,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Equation (10): the volume of a generator's tiles",
-    run,
-    draw,
-    place="equation (10)",
-)
+EXPERIMENT = Experiment("Equation (10): the volume of a generator's tiles", run, draw, place="equation (10)")

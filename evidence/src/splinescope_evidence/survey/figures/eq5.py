@@ -1,4 +1,4 @@
-"""Equation (5) and Figures 3, 4: one affine map on each convex tile; the decision boundary is one folded line."""
+"""Equations (5), (6) and Figure 3: one affine map on each convex tile; the decision boundary is one folded line."""
 
 from __future__ import annotations
 
@@ -79,7 +79,22 @@ def _one(seed: int) -> dict[str, Any]:
         "tie": float(np.abs(ends[:, 0] - ends[:, 1]).max(initial=0.0) / scale),
         "segments": len(boundary.segments),
         "bends off folds": _bends_off_folds(tiling),
+        "offset as printed": _offset_error(net, tiling, 1.0),
+        "offset": _offset_error(net, tiling, -1.0),
     }
+
+
+def _offset_error(net: nn.Sequential, tiling: Tiling, sign: float) -> float:
+    """How far ends of the first layer's folds are from the offset `sign b / |w|` along w, at most."""
+    first = net[0]
+    assert isinstance(first, nn.Linear)
+    weight, bias = first.weight.detach().numpy(), first.bias.detach().numpy()
+    length = np.linalg.norm(weight, axis=1)
+    units = tiling.walls.cuts
+    own = (units >= 0) & (units < len(bias))
+    units, ends = units[own], tiling.vertices[tiling.walls.ends[own]]
+    along = np.einsum("ned,nd->ne", ends, weight[units] / length[units, None])
+    return float(np.abs(along - sign * (bias / length)[units, None]).max())
 
 
 def _bends_off_folds(tiling: Tiling) -> int:
@@ -148,6 +163,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ],
             needs=[Check("segments found", float(segments), ">", 0.5, "without a boundary nothing is tested")],
         ),
+        judged(
+            "Equation (6): the hyperplane of a unit has the offset b / |w| along w. Corrected: -b / |w|.",
+            f"offsets of first-layer folds differ from b / |w| by up to {worst('offset as printed'):.2g}, from "
+            f"-b / |w| by up to {worst('offset'):.1e}",
+            holds=[Check("error of b / |w|", worst("offset as printed"), "<", 1e-9, rounding)],
+            corrected=[Check("error of -b / |w|", worst("offset"), "<", 1e-9, rounding)],
+        ),
     )
     numbers = {
         "rows": rows,
@@ -175,8 +197,8 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Equation (5), Figures 3 and 5: affine on convex tiles",
+    "Equations (5) and (6), Figures 3 and 5: affine on convex tiles",
     run,
     draw,
-    place="equation (5), Figure 3; the text beside Figure 5",
+    place="equations (5) and (6), Figure 3; the text beside Figure 5",
 )

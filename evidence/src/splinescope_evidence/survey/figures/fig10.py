@@ -177,7 +177,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     last.loglog(line, 1 / (numbers["area"] * line), color="#d55e00", label="1 / (area of the square * factor)")
     last.set_xlabel("volume factor of the facet")
     last.set_ylabel("density of samples on the surface")
-    last.legend(frameon=False)
+    last.legend(frameon=False, loc="lower left")
     return figure
 
 

@@ -154,9 +154,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Figure 11 in miniature: MaGNET and class balance",
-    run,
-    draw,
-    place="Figure 11",
-)
+EXPERIMENT = Experiment("Figure 11 in miniature: MaGNET and class balance", run, draw, place="Figure 11")

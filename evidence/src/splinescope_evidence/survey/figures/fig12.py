@@ -126,10 +126,4 @@ def draw(numbers: dict[str, Any]) -> Figure:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Figure 12: polarity sampling of a planar WGAN",
-    run,
-    draw,
-    place="Figure 12",
-    revised=(1, 2),
-)
+EXPERIMENT = Experiment("Figure 12: polarity sampling of a planar WGAN", run, draw, place="Figure 12", revised=(1, 2))

@@ -174,9 +174,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Figure 5 at its own size: a ConvNet of 64 x 64 inputs",
-    run,
-    draw,
-    place="Figure 5",
-)
+EXPERIMENT = Experiment("Figure 5 at its own size: a ConvNet of 64 x 64 inputs", run, draw, place="Figure 5")

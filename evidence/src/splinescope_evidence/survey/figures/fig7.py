@@ -72,7 +72,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         ax.plot(data[:, 0], data[:, 1], ".", color="#d55e00", markersize=4)
         ax.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
         ax.set_title("batch norm" if kind == "batch" else kind, fontsize="medium")
-    axes[0].legend(loc="lower left", fontsize="small", framealpha=0.95)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(COLOURS))
     return figure
 
 

@@ -108,9 +108,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Figure 8: folds of 11 random layers around a star",
-    run,
-    draw,
-    place="Figure 8, with equation (8)",
-    revised=(1,),
+    "Figure 8: folds of 11 random layers around a star", run, draw, place="Figure 8, with equation (8)", revised=(1,)
 )

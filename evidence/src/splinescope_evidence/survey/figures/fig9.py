@@ -153,9 +153,5 @@ def _density(picture: dict[str, Any], cells: int = 360) -> np.ndarray:
 
 
 EXPERIMENT = Experiment(
-    "Figure 9: tiles at initialisation, interpolation and long after",
-    run,
-    draw,
-    place="Figure 9",
-    revised=(1, 2),
+    "Figure 9: tiles at initialisation, interpolation and long after", run, draw, place="Figure 9", revised=(1, 2)
 )

@@ -176,9 +176,5 @@ def _claims(tables: list[list[dict[str, Any]]], curves: list[list[dict[str, Any]
 
 
 EXPERIMENT = Experiment(
-    "Figure 9 at its own size: 784-200-200-200-10 on MNIST",
-    run,
-    draw,
-    place="Figure 9",
-    revised=(1, 2, 3, 4, 5),
+    "Figure 9 at its own size: 784-200-200-200-10 on MNIST", run, draw, place="Figure 9", revised=(1, 2, 3, 4, 5)
 )

@@ -57,8 +57,5 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 EXPERIMENT = Experiment(
-    "Figure 9, first half: from the start to interpolation",
-    run,
-    draw,
-    place="Figure 9, left and middle",
+    "Figure 9, first half: from the start to interpolation", run, draw, place="Figure 9, left and middle"
 )

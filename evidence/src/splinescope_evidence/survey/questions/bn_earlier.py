@@ -46,7 +46,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                     quick(seed + s, **{**options, "steps": 100}) if size == "quick" else Setting(seed + s, **options)
                 )
                 rows[-1].append(_curve(setting))
-    drops = {name: [[_drop(curve) for curve in row] for row in rows] for name, rows in curves.items()}
+    drops = {name: [[drop(curve) for curve in row] for row in rows] for name, rows in curves.items()}
     claims = (
         _claim("Batch norm brings the late drop of local complexity earlier, at other learning rates, too.",
                "steps to the drop, batch norm over plain", "step", drops),
@@ -94,7 +94,7 @@ def _curve(setting: Setting) -> Curve:
     return curve
 
 
-def _drop(curve: Curve) -> dict[str, float]:
+def drop(curve: Curve) -> dict[str, float]:
     """Step and path at which local complexity falls below `LEFT` of its peak after the first minimum; the end and
     `reached` 0 if it never does.
     """
@@ -158,9 +158,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Batch norm brings the late drop earlier: rates and the effective rate",
-    run,
-    draw,
-    place="after Figure 9",
-)
+EXPERIMENT = Experiment("Batch norm and the late drop: rates and the effective rate", run, draw, place="after Figure 9")

@@ -240,9 +240,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Does the generator know the manifold?",
-    run,
-    draw,
-    place="near Figure 10",
-    revised=(1, 2, 3, 4),
+    "Does the generator know the manifold?", run, draw, place="near Figure 10", revised=(1, 2, 3, 4)
 )

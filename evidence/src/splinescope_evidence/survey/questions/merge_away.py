@@ -229,10 +229,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Batch norm early, none late",
-    run,
-    draw,
-    place="after Figure 9",
-    revised=(4, 5),
-)
+EXPERIMENT = Experiment("Batch norm early, none late", run, draw, place="after Figure 9", revised=(4, 5))

@@ -298,11 +298,12 @@ def _predicted(runs: dict[str, list[dict[str, Any]]], where: str, needs: list[Ch
         f"Spearman's correlation with the step of the onset over {onset.size} runs with squared loss, intervals by "
         f"leaving out whole seeds, which the arms share, that share 5%: {', '.join(words)}",
         needs=needs,
-        holds=[Check("size that is sure, largest of the three", max(s for s, _ in sure), ">", 0.0, "0 tells nothing")],
+        holds=[Check("size that is sure, largest of the three", max(s for s, _ in sure), ">", 0.0,
+                     "0 predicts nothing")],
         fails=[Check("size that is possible, largest of the three", max(m for _, m in sure), "<", 0.5,
                      "significantly less than a quarter of the variance of ranks"),
                Check("size that is sure, largest of the three", max(s for s, _ in sure), "<", 0.0,
-                     "none is sure to tell")],
+                     "none is significant")],
     )  # fmt: skip
 
 
@@ -385,10 +386,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Why do tiles migrate so late?",
-    run,
-    draw,
-    place="after Figure 9",
-    revised=(1, 2, 3, 4, 5, 6),
-)
+EXPERIMENT = Experiment("Why do tiles migrate so late?", run, draw, place="after Figure 9", revised=(1, 2, 3, 4, 5, 6))

@@ -278,9 +278,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "An optimiser from the piecewise quadratic",
-    run,
-    draw,
-    place="near Figure 6",
-    revised=(1, 2, 3),
+    "An optimiser from the piecewise quadratic", run, draw, place="near Figure 6", revised=(1, 2, 3)
 )

@@ -153,7 +153,7 @@ def _placement(places: dict[str, dict[str, list[float]]]) -> Claim:
         holds=[Check("lower end of the ratio", float(np.exp(low)), ">", 1.0, "1 is no change")],
         fails=[
             Check("upper end of the ratio", float(np.exp(high)), "<", 1.05, "less than 5% denser is no use"),
-            Check("lower end of the ratio", float(np.exp(low)), "<", 1.0, "no gain is sure"),
+            Check("lower end of the ratio", float(np.exp(low)), "<", 1.0, "the gain is not significant"),
         ],
     )
 
@@ -211,9 +211,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Normalisations designed for a wanted tiling",
-    run,
-    draw,
-    place="after equation (8)",
-    revised=(4,),
+    "Normalisations designed for a wanted tiling", run, draw, place="after equation (8)", revised=(4,)
 )

@@ -218,10 +218,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    "Are tilings self-similar?",
-    run,
-    draw,
-    place="Figures 3 and 4",
-    revised=(2,),
-)
+EXPERIMENT = Experiment("Are tilings self-similar?", run, draw, place="Figures 3 and 4", revised=(2,))
