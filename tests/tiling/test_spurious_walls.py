@@ -99,6 +99,28 @@ def test_tie_of_values_that_are_zero_at_every_probe_is_seen() -> None:
     assert ss.tessellate(graph, view(2)).count == exact_count(graph, 2, HALF) == 47
 
 
+class LeastOfLeast(nn.Module):
+    """The smaller of two minima of ReLUs, which is zero everywhere, beside the ReLUs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 4)
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.tensor([-0.4, 0.56, -0.23, 0.21])[:, None])
+            self.layer.bias.copy_(torch.tensor([-0.03, 0.21, -0.16, -0.42]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.layer(x).relu()
+        least = torch.stack([torch.minimum(z[:, 0], z[:, 1]), z[:, 2:].amin(1)], 1)
+        return torch.cat([least.amin(1, keepdim=True), z], 1)
+
+
+@pytest.mark.parametrize("rows", ["plain", "factored"])
+def test_values_that_are_zero_at_every_probe_are_rounded_as_what_they_were_made_from(rows: str) -> None:
+    tiling = ss.tessellate(LeastOfLeast().double(), view(1), rows=rows, chunk_bytes=1)
+    assert tiling.count == 6
+
+
 class LeastWithNorm(nn.Module):
     """The least of four neighbours among the largest absolute value and the values: two pairs draw parts of a wall."""
 

@@ -192,7 +192,9 @@ def make_plan(
             fold = segment.next_fold
             if not segment.shapes:
                 segment.learn_aliases(fold.cuts(*(values[name] for name in fold.inputs)), values)
-            tolerances.append(rtol * _largest(fold.cut_magnitude(*(sizes[name] for name in fold.inputs)), lines))
+            tolerance = rtol * _largest(fold.cut_magnitude(*(sizes[name] for name in fold.inputs)), lines)
+            # Minima of ReLUs may be zero at every probe, and are rounded elsewhere as what they are minima of.
+            tolerances.append(np.where(tolerance > 0.0, tolerance, tolerances[-1].max()) if tolerances else tolerance)
             if counted and fold.site.units >= _LEAST:
                 crossing.append(_both_signs(fold.cuts(*(values[name] for name in fold.inputs))))
         if segment.seals:
