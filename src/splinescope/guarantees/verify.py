@@ -164,7 +164,7 @@ class _Run:
             collected += [Collected.merged(part.view, pieces)] if isinstance(part.view, Slice) and pieces else []
             violated = [one.found for one in found if one.found is not None]
             if violated and witness is None:
-                witness = self._told(part, *min(violated, key=lambda one: one[2][one[0]]))
+                witness = self._as_witness(part, *min(violated, key=lambda one: one[2][one[0]]))
             stopped = stopped or next((one.stopped for one in found if one.stopped), None)
             if (witness is not None and not self.complete) or stopped:
                 break
@@ -239,7 +239,7 @@ class _Run:
                 if one.stopped or (one.found is not None and not self.complete):
                     return
 
-    def _told(self, part: Part, clause: int, x: np.ndarray, values: np.ndarray) -> Witness:
+    def _as_witness(self, part: Part, clause: int, x: np.ndarray, values: np.ndarray) -> Witness:
         with torch.no_grad():
             y = self.program.forward(torch.from_numpy(x[None]))[0].numpy()
         own = None if self.model is None else run_own(self.model, x)

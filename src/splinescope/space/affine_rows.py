@@ -136,8 +136,8 @@ class Coordinates:
         with one_torch_thread(), torch.no_grad():
             plan = make_plan(self.program, torch.from_numpy(self.origin[None].copy()), RTOL, "plain")
         zeros = dict(zip((fold.output for fold in plan.folds), plan.tolerances, strict=True))
-        for segment, ties in zip(plan.segments, plan.seal_tolerances, strict=True):
-            zeros |= {seal.final: tie for seal, tie in zip(segment.seals, ties, strict=True)}
+        for segment, ties in zip(plan.segments, plan.tie_tolerances, strict=True):
+            zeros |= {tournament.final: tie for tournament, tie in zip(segment.tournaments, ties, strict=True)}
         object.__setattr__(self, "zeros", zeros)
 
     @property

@@ -15,13 +15,13 @@ def test_a_wall_of_a_max_pool_names_the_window_whose_winner_changes() -> None:
     tiling = cases.tiling("max-pool")
     table = tiling.folds()
     program = tiling.network.program()
-    (seal,) = (step for step in program.steps if isinstance(step, Tournament))
+    (tournament,) = (step for step in program.steps if isinstance(step, Tournament))
     site = next(i for i, s in enumerate(tiling.sites) if s.op == "max_pool2d")
     rows = np.flatnonzero(table.sites == site)
     assert tiling.sites[site].units < tiling.sites[site].cuts
     inputs = torch.from_numpy(tiling.view.inputs(table.segments[rows].mean(1)))
     with torch.no_grad():
-        values = walked(program.steps, {program.input: inputs}, {seal.competitors})[seal.competitors]
+        values = walked(program.steps, {program.input: inputs}, {tournament.competitors})[tournament.competitors]
     best = values[np.arange(len(rows)), :, table.units[rows]].sort(1).values
     assert len(rows) > 0
     assert float((best[:, -1] - best[:, -2]).abs().max()) <= 1e-9 * float(values.abs().max())

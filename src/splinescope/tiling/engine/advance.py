@@ -21,7 +21,7 @@ from .chunk import PER_VERTEX, Chunk, Leaf
 from .plan import Plan
 from .rows_factored import FactoredRows, bending_units, crossed_factored, first_factored
 from .rows_plain import PlainRows, crossed, first_rows, plain
-from .spurious_walls import apply_seal, keep_used
+from .spurious_walls import keep_used, mark_spurious
 
 _FEWEST_ROWS = 64  # what a chunk holds at least, however wide its rows
 _ENOUGH_ROWS = 1024  # smaller chunks repeat the vertices on their outlines too often: worth four times the memory
@@ -207,8 +207,8 @@ class Engine:
             tiles = tiles.chosen(kept) if kept.dtype == bool else tiles.taken(kept)
             if not len(tiles):
                 return None
-        for seal, tol in zip(segment.seals, self._plan.seal_tolerances[stage], strict=True):
-            apply_seal(self._plan, stage, seal, tol, tiles, rows)
+        for tournament, tol in zip(segment.tournaments, self._plan.tie_tolerances[stage], strict=True):
+            mark_spurious(self._plan, stage, tournament, tol, tiles, rows)
         if isinstance(rows, FactoredRows) and stage >= self._plan.factored:  # narrow from here on
             rows = plain(self._plan, stage, rows.expanded(segment), len(rows))
         if segment.next_fold is None:

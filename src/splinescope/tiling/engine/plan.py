@@ -70,14 +70,14 @@ class Plan:
     Attributes:
         layout: What the program fixes.
         tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
-        seal_tolerances: Per segment and seal, `[windows]`: the same for ties in a tournament.
+        tie_tolerances: Per segment and tournament, `[windows]`: the same for ties in a tournament.
         factored: How many folds a chunk meets with rows in factored form; see `rows_factored` and `factored_folds`.
         buffers: Memory for rows.
     """
 
     layout: Layout
     tolerances: list[np.ndarray]
-    seal_tolerances: list[list[np.ndarray]]
+    tie_tolerances: list[list[np.ndarray]]
     factored: int
 
     segments: list[Segment] = field(init=False)
@@ -115,7 +115,7 @@ def _layout_of(program: Program) -> Layout:
         segments = segments_of(program)
         folds = [segment.next_fold for segment in segments if segment.next_fold is not None]
         ends = [0, *accumulate(fold.site.units for fold in folds)]
-        stages = {name for segment in segments for seal in segment.seals for name, _ in seal.stages}
+        stages = {name for segment in segments for tournament in segment.tournaments for name, _ in tournament.stages}
         widths = [sum(segment.width(key) for key in segment.keys) for segment in segments]
         entering = [int(np.prod(program.input_shape)), *widths[:-1]]
         _LAYOUTS[program] = Layout(
@@ -141,7 +141,7 @@ def _work(segments: Sequence[Segment]) -> float:
     matrices = (step.run for segment in segments[2:-1] for step in segment.steps)
     images = (step.convolution for segment in segments[1:-1] for step in segment.steps)
     work = sum(run.weight.numel() for run in matrices if isinstance(run, Product)) + _CONVOLUTION_TIMES * sum(images)
-    return work / 2 if any(segment.seals for segment in segments) else float(work)
+    return work / 2 if any(segment.tournaments for segment in segments) else float(work)
 
 
 _CONNECTED: WeakKeyDictionary[Program, bool] = WeakKeyDictionary()
@@ -166,17 +166,17 @@ def make_plan(
     """
     segments = segments_of(program)
     tolerances: list[np.ndarray] = []
-    seal_tolerances: list[list[np.ndarray]] = []
+    tie_tolerances: list[list[np.ndarray]] = []
     crossing: list[int] = []
     counted = rows == "auto" and dimension > 1
     live = {program.input: probes}
     for segment in segments:
-        if segment.next_fold is None and not segment.seals and segment.shapes:
+        if segment.next_fold is None and not segment.tournaments and segment.shapes:
             break
         if segment.only_product is not None:
             step, x = segment.steps[0], segment.start(live)
             tolerances.append(rtol * _largest(step.magnitude(x.abs()), lines))
-            seal_tolerances.append([])
+            tie_tolerances.append([])
             live = {step.output: step.run(x)}
             if counted and live[step.output].shape[1] >= _LEAST:
                 crossing.append(_both_signs(live[step.output]))
@@ -197,17 +197,17 @@ def make_plan(
             tolerances.append(np.where(tolerance > 0.0, tolerance, tolerances[-1].max()) if tolerances else tolerance)
             if counted and fold.site.units >= _LEAST:
                 crossing.append(_both_signs(fold.cuts(*(values[name] for name in fold.inputs))))
-        if segment.seals:
+        if segment.tournaments:
             known = dict(zip((fold.output for fold in program.folds), tolerances, strict=False))
-            seal_tolerances.append([_ties(seal, known) for seal in segment.seals])
+            tie_tolerances.append([_ties(tournament, known) for tournament in segment.tournaments])
         else:
-            seal_tolerances.append([])
+            tie_tolerances.append([])
         live = segment.learn_shapes(values) if not segment.shapes else {name: values[name] for name in segment.kept}
-    seal_tolerances += [[] for _ in range(len(segments) - len(seal_tolerances))]
+    tie_tolerances += [[] for _ in range(len(segments) - len(tie_tolerances))]
     layout = _layout_of(program)
     bending = float(np.mean(crossing)) if crossing else 0.0
     factored = factored_folds(layout.folds, layout.widths[:-1], rows, dimension, layout.work, bending)
-    return Plan(layout, tolerances, seal_tolerances, factored)
+    return Plan(layout, tolerances, tie_tolerances, factored)
 
 
 def _both_signs(cuts: Tensor) -> int:
@@ -252,13 +252,13 @@ def surely_factored_on_lines(program: Program, rows: str) -> bool:
     return rows == "factored" or (rows == "auto" and wide)
 
 
-def _ties(seal: Tournament, tolerances: dict[str, np.ndarray]) -> np.ndarray:
+def _ties(tournament: Tournament, tolerances: dict[str, np.ndarray]) -> np.ndarray:
     """`[windows]`: how far two values of a tournament may be apart that are the same, by all that met in it.
 
     Not by the size of its result: a minimum of ReLUs may be zero at every probe, and is rounded as its values are.
     """
-    ties = np.zeros(math.prod(seal.shape))
-    for name, windows in seal.stages:
+    ties = np.zeros(math.prod(tournament.shape))
+    for name, windows in tournament.stages:
         np.maximum.at(ties, windows, tolerances[name])
     return ties
 

@@ -184,7 +184,7 @@ def _standing(
     centers, reach, error = basis.cut_ranges(fold, mid, rad, size)
     found, positive, tolerances = touching(centers, reach, error, plan.tolerances[stage])
     chosen, cuts = [np.zeros(0, np.int64)], [np.empty((len(coefficients), 0))]
-    spurious = not plan.layout.is_stage[stage] and any(segment.seals for segment in plan.segments[: stage + 1])
+    spurious = not plan.layout.is_stage[stage] and any(segment.tournaments for segment in plan.segments[: stage + 1])
     grazing: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for start in range(0, len(found), _UNITS_TOGETHER):
         block = found[start : start + _UNITS_TOGETHER]

@@ -70,7 +70,7 @@ class Segment:
     Attributes:
         fold: The fold it starts with; None for the first segment.
         next_fold: The fold it ends at; None for the last segment.
-        seals: Tournaments that end in it.
+        tournaments: Tournaments that end in it.
         kept: Names of the values it hands on, without the pre-activations.
         aliases: Names whose rows are the very rows of the pre-activations (ReLU cuts at its own input).
         bent: Keys (names, or CUTS) on which the fold's output has an effect.
@@ -82,13 +82,13 @@ class Segment:
         self,
         fold: Fold | None,
         steps: list[Affine],
-        seals: list[Tournament],
+        tournaments: list[Tournament],
         next_fold: Fold | None,
         kept: Iterable[str],
     ) -> None:
         self.fold = fold
         self.steps = steps
-        self.seals = seals
+        self.tournaments = tournaments
         self.next_fold = next_fold
         self.kept = sorted(kept)
         self.aliases: set[str] = set()
@@ -117,7 +117,7 @@ class Segment:
         return self._only_product or None  # type: ignore[return-value]
 
     def _find_product(self) -> Product | None:
-        if len(self.steps) != 1 or len(self.keys) != 1 or self.seals:
+        if len(self.steps) != 1 or len(self.keys) != 1 or self.tournaments:
             return None
         step = self.steps[0]
         product, given = step.run, step.inputs[0]
@@ -275,20 +275,20 @@ def cut_into_segments(program: Program, keep_output: bool) -> list[Segment]:
     segments: list[Segment] = []
     fold: Fold | None = None
     steps: list[Affine] = []
-    seals: list[Tournament] = []
+    tournaments: list[Tournament] = []
     available = {program.input}
     for i, step in enumerate(program.steps):
         if isinstance(step, Affine):
             steps.append(step)
             available.add(step.output)
         elif isinstance(step, Tournament):
-            seals.append(step)
+            tournaments.append(step)
         else:
             needed = (needed_after[i] | set(step.inputs)) & available
-            needed |= {name for seal in seals for name in seal.inputs}
-            segments.append(Segment(fold, steps, seals, step, needed))
-            fold, steps, seals = step, [], []
+            needed |= {name for tournament in tournaments for name in tournament.inputs}
+            segments.append(Segment(fold, steps, tournaments, step, needed))
+            fold, steps, tournaments = step, [], []
             available.add(step.output)
-    last = keep | {name for seal in seals for name in seal.inputs}
-    segments.append(Segment(fold, steps, seals, None, last))
+    last = keep | {name for tournament in tournaments for name in tournament.inputs}
+    segments.append(Segment(fold, steps, tournaments, None, last))
     return segments

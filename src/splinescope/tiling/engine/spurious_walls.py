@@ -18,32 +18,32 @@ from .rows_factored import FactoredRows, touching_units
 from .rows_plain import PlainRows
 
 
-def apply_seal(
-    plan: Plan, stage: int, seal: Tournament, tol: np.ndarray, tiles: Tiles, rows: PlainRows | FactoredRows
+def mark_spurious(
+    plan: Plan, stage: int, tournament: Tournament, tol: np.ndarray, tiles: Tiles, rows: PlainRows | FactoredRows
 ) -> None:
     """Mark the walls of a finished tournament that are none: their labels become -2 - label, in place.
 
     Walls of earlier ones that its winners draw as well are marked no more. `rows` hold the values that the segment
-    (number `stage`) keeps for its seals.
+    (number `stage`) keeps for its tournaments.
     """
     numbers = {fold.output: i for i, fold in enumerate(plan.folds)}
-    stages = [numbers[name] for name, _ in seal.stages]
+    stages = [numbers[name] for name, _ in tournament.stages]
     low = plan.layout.first_labels[stages[0]]
     high = low + sum(plan.folds[i].site.units for i in stages)
     if not ((tiles.labels >= low) | (tiles.labels < OUTSIDE)).any():  # no label is beyond `high` yet
         return
     if isinstance(rows, FactoredRows):
-        _seal_factored(plan, stage, seal, tol, tiles, rows, stages, low, high)
+        _mark_factored(plan, stage, tournament, tol, tiles, rows, stages, low, high)
         return
     segment = plan.segments[stage]
 
     def value(name: str) -> np.ndarray:
         return rows.value(segment, name)
 
-    final = value(seal.final)
-    before = seal.competitors
+    final = value(tournament.final)
+    before = tournament.competitors
     rounds = []
-    for i, (name, windows) in zip(stages, seal.stages, strict=True):
+    for i, (name, windows) in zip(stages, tournament.stages, strict=True):
         rounds.append((i, before, (value(name), final, plan.folds[i].elements, windows, tol)))
         before = name
     for i, _, outcome in rounds:
@@ -55,16 +55,16 @@ def apply_seal(
         tiles.keep_shared(low, high, plan.layout.labels[i], cuts, plan.tolerances[i], *outcome)
 
 
-def _seal_factored(
-    plan: Plan, stage: int, seal: Tournament, tol: np.ndarray, tiles: Tiles, rows: FactoredRows,
+def _mark_factored(
+    plan: Plan, stage: int, tournament: Tournament, tol: np.ndarray, tiles: Tiles, rows: FactoredRows,
     stages: list[int], low: int, high: int,
 ) -> None:  # fmt: skip
     """The same with rows in factored form: only units that may be zero somewhere on the chunk are worked out."""
     segment = plan.segments[stage]
     stored = dict(segment.stored)
-    before = seal.competitors
+    before = tournament.competitors
     rounds = []
-    for i, (name, windows) in zip(stages, seal.stages, strict=True):
+    for i, (name, windows) in zip(stages, tournament.stages, strict=True):
         fold = plan.folds[i]
         basis = linear_parts(fold.cuts, rows.basis.rows(stored[before]), segment.shapes[before])
         units, _, limits = touching_units(rows.coefficients, basis, plan.tolerances[i])
@@ -73,7 +73,7 @@ def _seal_factored(
         here = np.arange(len(units))
         values = (
             rows.coefficients @ rows.basis.columns(stored[name], fold.elements[units]),
-            rows.coefficients @ rows.basis.columns(stored[seal.final], windows[units]),
+            rows.coefficients @ rows.basis.columns(stored[tournament.final], windows[units]),
         )
         cuts = rows.coefficients @ basis[:, units]
         rounds.append((plan.layout.labels[i], units, place, here, values, tol[windows[units]], cuts, limits))
