@@ -51,7 +51,7 @@ def one_by_one(jacobian: Jacobian) -> Callable[[nn.Module, Tensor], Tensor]:
 METHODS: dict[str, Callable[[nn.Module, Tensor], Tensor]] = {
     "log_volume": lambda generator, z: log_volume(generator, z).log,
     "autograd Jacobian + SVD": one_by_one(torch.autograd.functional.jacobian),
-    "autograd Jacobian, vectorised + SVD": one_by_one(
+    "autograd Jacobian, vectorized + SVD": one_by_one(
         lambda f, x: torch.autograd.functional.jacobian(f, x, vectorize=True)
     ),
     "jacfwd + SVD": one_by_one(lambda f, x: torch.func.jacfwd(f)(x)),

@@ -4,10 +4,10 @@ One evaluation of the batch-norm velocity of all neurons at m = 10^4, d = 50, N 
 
 * an autograd loop over neurons: one backward pass per neuron, given the outputs of the network (timed on some
   neurons, the rest extrapolated, as all neurons cost the same);
-* vectorised autograd: one backward pass through the whole network, torch's own batch norm;
+* vectorized autograd: one backward pass through the whole network, torch's own batch norm;
 * the two matrix products of a closed form and nothing else.
 
-All take turns in each round, so that they meet the same neighbours on a busy machine; a ratio is the median over
+All take turns in each round, so that they meet the same neighbors on a busy machine; a ratio is the median over
 rounds of the ratio within a round. Wall-clock seconds, once with one thread and once with all cores, for all alike. A
 second table has the largest size, 10^5 neurons in 100 dimensions, each run in a fresh process for its peak memory.
 """
@@ -33,7 +33,7 @@ from splinescope.meanfield.velocity import euclidean_velocity, forces
 
 LOSS = as_loss("squared")
 HEAD = ("threads", "activation, precision", "closed form, s", "autograd loop, s", "closed form against it (all rounds)",
-        "vectorised autograd, s", "closed form against it", "two products alone, s",
+        "vectorized autograd, s", "closed form against it", "two products alone, s",
         "products against the loop")  # fmt: skip
 LARGE_HEAD = ("activation", "neurons", "d", "points", "closed form, s", "memory added, MB",
               "one table of pre-activations, MB")  # fmt: skip
@@ -60,7 +60,7 @@ def closed_form(net: TwoLayerBN, data: Data) -> tuple[torch.Tensor, torch.Tensor
     return euclidean_velocity(net.a, net.b, force, data.covariance)
 
 
-def vectorised_autograd(net: TwoLayerBN, data: Data) -> tuple[torch.Tensor, ...]:
+def vectorized_autograd(net: TwoLayerBN, data: Data) -> tuple[torch.Tensor, ...]:
     a, b = net.a.clone().requires_grad_(), net.b.clone().requires_grad_()
     z = F.batch_norm(data.x @ b.T, None, None, training=True, eps=torch.finfo(b.dtype).tiny)
     risk = data.weights @ LOSS.value(net.activation.value(z) @ a / net.width, data.y)
@@ -102,7 +102,7 @@ def compare(m: int, d: int, n: int, activation: str, dtype: torch.dtype) -> tupl
     times = seconds(
         lambda: closed_form(net, data),
         lambda: autograd_loop(net, data, f, some),
-        lambda: vectorised_autograd(net, data),
+        lambda: vectorized_autograd(net, data),
         lambda: products(net, data),
     )
     times[:, 1] *= m / some

@@ -57,7 +57,7 @@ class SmallResNet(nn.Module):
 
 
 def plane(*shape: int, share: float = 1.0, kind: str = "square") -> ss.Slice:
-    """The plane through three random images, shrunk about its centre."""
+    """The plane through three random images, shrunk about its center."""
     points = torch.rand(3, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     view = ss.Slice.through(*points, shape=kind)
     return ss.Slice(view.origin, view.basis, view.domain * share)

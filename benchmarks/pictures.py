@@ -35,7 +35,7 @@ def picture(draw: Callable[[], mpl.axes.Axes], path: Path) -> None:
 
 
 def dense(width: int) -> ss.Tiling:
-    """A 2-width-width-width-4 network at initialisation on the square [-3, 3]^2."""
+    """A 2-width-width-width-4 network at initialization on the square [-3, 3]^2."""
     torch.manual_seed(0)
     layers = [nn.Linear(2, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
     net = nn.Sequential(*layers, nn.Linear(width, 4))
@@ -43,7 +43,7 @@ def dense(width: int) -> ss.Tiling:
 
 
 def convolutional() -> ss.Tiling:
-    """An ordinary CNN at initialisation on a plane through three digits of 8 x 8 pixels."""
+    """An ordinary CNN at initialization on a plane through three digits of 8 x 8 pixels."""
     from sklearn.datasets import load_digits
 
     torch.manual_seed(0)

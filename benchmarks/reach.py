@@ -50,8 +50,8 @@ def case(name: str, aim: str, times: int = 3) -> Row:
     """A network of `benchmarks.networks`, traced before the clock starts."""
     model, view = CASES[name].make()
     network = ss.trace(model, torch.from_numpy(view.inputs(view.domain[:2])).to(torch.float32))
-    centre = view.domain.mean(0)
-    small = ss.Slice(view.origin, view.basis, centre + 0.01 * (view.domain - centre))
+    center = view.domain.mean(0)
+    small = ss.Slice(view.origin, view.basis, center + 0.01 * (view.domain - center))
     ss.tessellate(network, small, threads=1)  # kernels are loaded
     tiling, cpu = _best(lambda: ss.tessellate(network, view, threads=1), times)
     return _row(tiling.count, cpu, aim)
@@ -250,7 +250,7 @@ ROWS: dict[str, Callable[[], Row]] = {
     "a million units at one site": wide,
     "first tiling of a process, 2-20x3-1": first_tiling,
     "check, conv generator": lambda: checked(_generator, "5 s for 9,000 tiles"),
-    "check, 2-128x4-1": lambda: checked(CASES["MLP 2-128x4-1"].make, "linear, vectorised"),
+    "check, 2-128x4-1": lambda: checked(CASES["MLP 2-128x4-1"].make, "linear, vectorized"),
     "trace, 40 sites, 3x32x32": lambda: traced(_forty_sites, "2 s"),
     "trace, ResNet-20": lambda: traced(lambda: (resnet_20()[0], torch.zeros(2, 3, 32, 32)), "2 s"),
 }

@@ -80,9 +80,9 @@ LARGE = ("512x4", "512x6", "1024x3", "2048x2", "LeNet", "2 convolutions of 2048"
 def _sized(network: ss.SplineNetwork, view: ss.Slice, kind: str) -> ss.Slice:
     """A window of the slice, or a diagonal of one, with about as many tiles as it should have."""
     fewest, most = TILES[kind]
-    centre, share = view.domain.mean(0), 0.3
+    center, share = view.domain.mean(0), 0.3
     for _ in range(14):
-        window = ss.Slice(view.origin, view.basis, centre + share * (view.domain - centre))
+        window = ss.Slice(view.origin, view.basis, center + share * (view.domain - center))
         if kind == "line":
             corners = window.inputs(window.domain)
             window = ss.Slice.segment(corners[0], corners[2])

@@ -121,8 +121,8 @@ def horizontal_cas() -> tuple[ss.SplineNetwork, ss.Slice]:
 def advisories() -> dict[str, Any]:
     """Where each advisory is given; and plain Python on the same box."""
     net, view = horizontal_cas()
-    centre, half = view.domain.mean(0), np.ptp(view.domain, axis=0) / 50
-    ss.tessellate(net, ss.Slice.axes(centre, (0, 1, 2), centre - half, centre + half))
+    center, half = view.domain.mean(0), np.ptp(view.domain, axis=0) / 50
+    ss.tessellate(net, ss.Slice.axes(center, (0, 1, 2), center - half, center + half))
     start = time.process_time()
     tiling = ss.tessellate(net, view, threads=1)
     cpu = time.process_time() - start

@@ -1,6 +1,6 @@
 """Tiles of one input in the whole input space: `python -m benchmarks.space` rewrites docs/benchmarks/space*.csv.
 
-Facets of one tile (beside a linear programme per unit, timed on a few of them and multiplied), graphs of tiles, and the
+Facets of one tile (beside a linear program per unit, timed on a few of them and multiplied), graphs of tiles, and the
 same graphs by relucent where it is installed. CPU seconds, those of processes that a tool starts included.
 """
 
@@ -20,7 +20,7 @@ from torch import nn
 import splinescope as ss
 from benchmarks.tables import write_table
 
-_PROGRAMMES = 3  # of the plain method that are timed
+_PROGRAMS = 3  # of the plain method that are timed
 BESIDE: tuple[tuple[tuple[int, ...], int | None], ...] = (
     ((4, 8, 1), None), ((3, 6, 6, 1), None), ((3, 10, 10, 1), None), ((20, 16, 16, 2), 100), ((100, 30, 30, 2), 10),
 )  # fmt: skip
@@ -56,10 +56,10 @@ def facets() -> list[tuple[object, ...]]:
         normals, heights = tile._cell.rows.normals, tile._cell.rows.heights
 
         def plain(normals: np.ndarray = normals, heights: np.ndarray = heights) -> None:
-            for row in range(_PROGRAMMES):
+            for row in range(_PROGRAMS):
                 linprog(normals[row], A_ub=-normals, b_ub=heights + np.eye(len(heights))[row], bounds=(None, None))
 
-        each = seconds(plain)[0] / _PROGRAMMES
+        each = seconds(plain)[0] / _PROGRAMS
         name = "-".join(map(str, widths))
         rows.append((name, len(heights), len(tile.facets), f"{spent:.2f}", f"{each * len(heights):.0f}"))
     return rows
@@ -98,7 +98,7 @@ def beside() -> list[tuple[object, ...]]:
 def main() -> None:
     """Write the tables."""
     ss.space.explore(mlp(3, 4, 1), np.zeros(3), progress=False)  # what loads once
-    write_table("space", ("network", "units", "facets", "s", "a programme per unit, s"), facets())
+    write_table("space", ("network", "units", "facets", "s", "a program per unit, s"), facets())
     net, x = mlp(784, 50, 50, 50, 10), np.random.default_rng(0).random(784)
     spent, graph = seconds(lambda: ss.space.explore(net, x, max_tiles=1000, progress=False))
     print(f"A graph of {graph.count:,} tiles of 784-50-50-50-10 takes {spent:.1f} s.")

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
 Row = tuple[str, float, tuple[float, float], str]
-"""Label, mean, ends of the interval, colour."""
+"""Label, mean, ends of the interval, color."""
 
 
 def panels(columns: int, rows: int = 1, height: float = 3.3) -> tuple[Figure, Sequence[Axes]]:

@@ -82,7 +82,7 @@ def fidelity_tells(numbers: Numbers) -> Figure:
         trained.plot([b * 1.12] * 2, [low, high], color=COLORS[0], lw=1.8)
         trained.plot([b * 1.12], [np.mean(of_seeds)], "o", ms=5, color=COLORS[0])
     trained.set(xlabel="batch size of the statistics in training", ylabel="test accuracy")
-    titled(trained, "Rougher statistics generalise worse")
+    titled(trained, "Rougher statistics generalize worse")
     level = 1 - 0.05 / len(MEASURES)
     rows: list[Row | None] = []
     for measure in MEASURES:

@@ -278,9 +278,9 @@ def migration(numbers: Numbers) -> Figure:
              "cross-entropy": "cross-entropy"}  # fmt: skip
     for arm, runs in numbers["runs"].items():
         band(folds, np.maximum(runs[0]["steps"], 0.5), [run["lc"] for run in runs], arms[arm], names[arm])
-    learnt = [run["steps"][peak_and_onset(run)[0]] for run in numbers["runs"]["squared"]]
-    folds.axvspan(min(learnt), max(learnt), ymax=0.8, color="0.85", lw=0, zorder=0)
-    folds.text(max(learnt) * 1.1, 0.2, "learnt", fontsize=7.5, color="0.35", va="bottom")
+    learned = [run["steps"][peak_and_onset(run)[0]] for run in numbers["runs"]["squared"]]
+    folds.axvspan(min(learned), max(learned), ymax=0.8, color="0.85", lw=0, zorder=0)
+    folds.text(max(learned) * 1.1, 0.2, "learned", fontsize=7.5, color="0.35", va="bottom")
     folds.set(ylabel=f"folds near a training point (r = {numbers['radius']:g})", ylim=(0, 12.5))
     legend(folds, loc="upper left", ncols=2)
     titled(folds, "Folds leave late")

@@ -37,7 +37,7 @@ class DarkPictures(SphinxPostTransform):
 
 
 def is_drawing(picture: Path) -> bool:
-    """Whether a picture is lines on white paper, and no field of colours, which would mean something else inverted."""
+    """Whether a picture is lines on white paper, and no field of colors, which would mean something else inverted."""
     if picture.suffix == ".svg":
         return True
     with Image.open(picture) as opened:

@@ -55,7 +55,7 @@ def quoted(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(figure: Figure, path: Path) -> int:
-    """Write a figure with a palette of 256 colours, which lines and text do not outgrow; its size in bytes."""
+    """Write a figure with a palette of 256 colors, which lines and text do not outgrow; its size in bytes."""
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=120, format="png")
     plt.close(figure)

@@ -185,11 +185,11 @@ def _figure(script: str, *styles: str) -> Any:
     return plt.figure(min(plt.get_fignums()))
 
 
-def _shrink(file: Path, colours: int) -> None:
+def _shrink(file: Path, colors: int) -> None:
     from PIL import Image
 
     with Image.open(file) as image:
-        image.convert("RGB").quantize(colours).save(file, optimize=True)
+        image.convert("RGB").quantize(colors).save(file, optimize=True)
 
 
 def _screen(page: Path, out: Path) -> None:

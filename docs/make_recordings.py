@@ -25,7 +25,7 @@ Moments = Iterator[dict[str, Any]]
 
 
 def read_stories() -> dict[str, dict[str, Any]]:
-    """Name, title, text, recipe, colours and scene of every story, off the studio's own file."""
+    """Name, title, text, recipe, colors and scene of every story, off the studio's own file."""
     source = (resources.files("splinescope.studio") / "web" / "stories.js").read_text(encoding="utf-8")
     found = {}
     for block in re.findall(r"^  \{\n(.*?)^  \},\n", source, flags=re.MULTILINE | re.DOTALL):
@@ -70,7 +70,7 @@ def choices(story: dict[str, Any], key: str, names: dict[Any, str]) -> Moments:
 def batch_norm(story: dict[str, Any]) -> Moments:
     yield moment(story, trainer_of(story, norm="none"), "no norm")
     yield moment(story, trainer_of(story), "batch norm")
-    yield moment(story, trainer_of(story, norm="none", init="mean"), "no norm, centred on data")
+    yield moment(story, trainer_of(story, norm="none", init="mean"), "no norm, centered on data")
 
 
 def skip(story: dict[str, Any]) -> Moments:

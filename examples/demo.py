@@ -121,7 +121,7 @@ def study(width: int, epochs: int, seed: int, console: Console) -> tuple[list[Ca
 
 
 def four_pictures(cases: list[Case], color: str, title: str) -> plt.Figure:
-    """One row per network, one column per stage; numbers on one colour range."""
+    """One row per network, one column per stage; numbers on one color range."""
     quantities = [case.tiling.quantity(color) for case in cases]
     limits = min(q.limits[0] for q in quantities), max(q.limits[1] for q in quantities)
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 8.5), layout="constrained")
@@ -204,9 +204,9 @@ td:nth-child(n+3){{font-variant-numeric:tabular-nums}}</style></head><body><main
 <section><p>Two classifiers of 8 × 8 digits, one plain and one with batch norm (its first statistics are those of the
 training set). The pictures show the plane through these three digits; the network is one affine map on each tile.</p>
 <p>{images}</p>{rows}<p>Explore (pan, zoom, hover):</p><ul>{links}</ul></section>
-<section><h2>Slopes and decision boundary</h2><p>Colour: norm of the tile's slope. Red: where the class changes.</p>
-<img src="slopes.png" alt="tiles coloured by slope norm, four panels"></section>
-<section><h2>Classes</h2><img src="classes.png" alt="tiles coloured by class, four panels"></section>
+<section><h2>Slopes and decision boundary</h2><p>Color: norm of the tile's slope. Red: where the class changes.</p>
+<img src="slopes.png" alt="tiles colored by slope norm, four panels"></section>
+<section><h2>Classes</h2><img src="classes.png" alt="tiles colored by class, four panels"></section>
 <section><h2>Statistics</h2><img src="statistics.png" alt="distributions of areas and slopes, fold length by layer">
 {changes}</section></main></body></html>"""
 

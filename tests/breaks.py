@@ -95,7 +95,7 @@ class _Change(ast.NodeTransformer):
 
 
 class Found(NamedTuple):
-    """What became of a break: "killed", "SURVIVED", "STALE" (it does not apply) or "ERROR" (nothing was learnt)."""
+    """What became of a break: "killed", "SURVIVED", "STALE" (it does not apply) or "ERROR" (nothing was learned)."""
 
     result: str
     seconds: float
@@ -168,7 +168,7 @@ def tried(one: Break, folder: Path, limit: float = 600) -> Found:
     lines = run.stdout.strip().splitlines() or ["-"]
     if run.returncode < 0:  # the process crashed: that is seen
         return Found("killed", seconds, f"signal {-run.returncode}")
-    if run.returncode not in (0, 1):  # pytest itself failed: nothing was learnt
+    if run.returncode not in (0, 1):  # pytest itself failed: nothing was learned
         return Found("ERROR", seconds, f"exit code {run.returncode}; {lines[-1]}")
     if not run.returncode:
         return Found("SURVIVED", seconds, lines[-1])

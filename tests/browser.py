@@ -31,7 +31,7 @@ PIXELS = """(canvas, [x, y, width, height]) => {
   copy.drawImage(canvas, -Math.floor(x), -Math.floor(y))
   const {data} = copy.getImageData(0, 0, width, height)
   return btoa(Array.from(data, byte => String.fromCharCode(byte)).join("")) }"""
-"""JavaScript: a part of a canvas, whoever painted it, for `colours`; as text, which travels a hundred times faster."""
+"""JavaScript: a part of a canvas, whoever painted it, for `colors`; as text, which travels a hundred times faster."""
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def open_page(target, **options):
         yield page
 
 
-def colours(text):
+def colors(text):
     """`[pixels, 4]` red, green, blue and alpha of what `PIXELS` gave."""
     return np.frombuffer(base64.b64decode(text), np.uint8).reshape(-1, 4).astype(int)
 

@@ -121,7 +121,7 @@ _TABLE: dict[str, tuple[Callable[[], nn.Module], ss.Slice]] = {
     "one layer": (lambda: mlp(2, 10, 3), Square),
     "two layers": (lambda: mlp(2, 12, 12, 4), Square),
     "four layers, one output": (lambda: mlp(2, 8, 8, 8, 8, 1), Square),
-    "off-centre plane in five inputs": (
+    "off-center plane in five inputs": (
         lambda: mlp(5, 10, 8, 3),
         ss.Slice.box(np.full(5, 3.0), half_width=2.0, generator=torch.Generator().manual_seed(1)),
     ),
@@ -151,7 +151,7 @@ _TABLE: dict[str, tuple[Callable[[], nn.Module], ss.Slice]] = {
 CASES = tuple(_TABLE)
 
 
-def _centre_outputs(net: nn.Module, view: ss.Slice) -> None:
+def _center_outputs(net: nn.Module, view: ss.Slice) -> None:
     shares = np.random.default_rng(0).dirichlet(np.ones(len(view.domain)), 200)
     last = [m for m in net.modules() if isinstance(m, nn.Linear)][-1]
     with torch.no_grad():
@@ -169,7 +169,7 @@ def model(name: str) -> nn.Module:
         torch.manual_seed(0)
         net = _TABLE[name][0]().double().eval()
     if name not in ("zero bias", "corner on a fold"):
-        _centre_outputs(net, view(name))
+        _center_outputs(net, view(name))
     return net
 
 

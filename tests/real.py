@@ -81,7 +81,7 @@ def resnet20() -> ResNet20:
 
 
 def cifar_images() -> tuple[Tensor, Tensor]:
-    """100 test images `[100, 3, 32, 32]`, normalised as the ResNet expects, and their labels."""
+    """100 test images `[100, 3, 32, 32]`, normalized as the ResNet expects, and their labels."""
     table = np.loadtxt(FOLDER / "cifar10_100" / "cifar10_test.csv", delimiter=",")
     images = torch.from_numpy(table[:, 1:].reshape(-1, 32, 32, 3) / 255.0).permute(0, 3, 1, 2)
     mean = torch.tensor([0.485, 0.456, 0.406], dtype=torch.float64).reshape(3, 1, 1)

@@ -220,7 +220,7 @@ def test_what_is_no_result_prints_in_one_line_too(tmp_path):
 
 
 def test_how_sure_a_count_is_depends_on_how_it_was_made(made):
-    """A frame sees no fold that is not there; the linearised distance may err both ways."""
+    """A frame sees no fold that is not there; the linearized distance may err both ways."""
     assert [made[m].certainty for m in ("frame", "distance", "exact")] == ["bound", "estimate", "exact"]
     shallow = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)).double()
     one = ss.local_complexity(shallow, torch.zeros(3, 2, dtype=torch.float64), radius=0.1)

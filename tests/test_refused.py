@@ -1,4 +1,4 @@
-"""What is given by mistake (no model, no tiling, a data set, a misspelt name) is refused with what to do instead."""
+"""What is given by mistake (no model, no tiling, a data set, a misspelled name) is refused with what to do instead."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_parameters_or_a_path_in_place_of_a_model_name_how_to_get_one(taker):
 
 
 @pytest.mark.parametrize(
-    ("misspelt", "meant"),
+    ("misspelled", "meant"),
     [
         (lambda: ss.tessellate(NET, SQUARE).quantity("slop"), "slope"),
         (lambda: ss.local_complexity(NET, X, method="fram"), "frame"),
@@ -66,12 +66,12 @@ def test_parameters_or_a_path_in_place_of_a_model_name_how_to_get_one(taker):
         (lambda: landscape.random_directions(NET, 1, layer="2.wieght"), "2.weight"),
     ],
 )
-def test_a_misspelt_name_is_answered_with_the_nearest(misspelt, meant):
+def test_a_misspelled_name_is_answered_with_the_nearest(misspelled, meant):
     with pytest.raises(ss.InputError, match=rf"did you mean '{meant}'\?$"):
-        misspelt()
+        misspelled()
 
 
-def test_a_misspelt_attribute_names_the_nearest_once():
+def test_a_misspelled_attribute_names_the_nearest_once():
     with pytest.raises(
         AttributeError, match=r"^splinescope has no attribute 'tesselate': did you mean 'tessellate'\?$"
     ):

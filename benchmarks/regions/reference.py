@@ -115,7 +115,7 @@ def _bent(row: Row, cell: Cell, slope: Fraction) -> Row:
 
 
 def _walls(cells: list[Cell]) -> dict[frozenset[Point], list[int]]:
-    """Walls of cells -> the cells on both sides. Folds end nowhere, so that neighbours share whole walls."""
+    """Walls of cells -> the cells on both sides. Folds end nowhere, so that neighbors share whole walls."""
     walls: dict[frozenset[Point], list[int]] = {}
     for i, cell in enumerate(cells):
         ring = [*cell.corners, cell.corners[0]]

@@ -52,7 +52,7 @@ def test_completing_is_quick_since_torch_and_matplotlib_stay_out():
     assert told == "True False False\n"
 
 
-def test_a_misspelt_id_is_answered_with_the_nearest(tmp_path):
+def test_a_misspelled_id_is_answered_with_the_nearest(tmp_path):
     told = CliRunner().invoke(main, ["reproduce", "survey-fig88", "--quick", "--out", str(tmp_path)])
     assert told.exit_code != 0
     assert "No experiment 'survey-fig88': did you mean 'survey-fig8'? There are: " in str(told.output)

@@ -55,8 +55,8 @@ def test_a_spike_at_the_end_is_neither_the_end_nor_the_peak() -> None:
         with_end([0.1, *[1.0] * 6, *wrong], 7).tolist(),
     )
     assert end_over_peak(found) == pytest.approx(0.5)
-    learnt, peak, onset = peak_and_onset(found)
-    assert learnt == 1
+    learned, peak, onset = peak_and_onset(found)
+    assert learned == 1
     assert peak in (2, 3)
     assert onset == 6  # medians of three: 8, 9, 10, 10, 9, 8, 6, 5
 

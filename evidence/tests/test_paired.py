@@ -6,7 +6,7 @@ import torch
 
 from splinescope_evidence import Verdict
 from splinescope_evidence.shared.intervals import interval, ratio_interval
-from splinescope_evidence.shared.normalization import moons_network, normalised_by, paired
+from splinescope_evidence.shared.normalization import moons_network, normalized_by, paired
 
 
 def test_a_gain_is_judged_by_its_interval_over_seeds() -> None:
@@ -31,5 +31,5 @@ def test_intervals_cover_the_mean_as_often_as_they_say() -> None:
 def test_statistics_of_the_same_batch_are_those_of_torch() -> None:
     torch.manual_seed(0)
     net, x = moons_network(8).double().train(), torch.randn(20, 2, dtype=torch.float64)
-    torch.testing.assert_close(normalised_by(net, x, x), net(x))
-    torch.testing.assert_close(normalised_by(net, x[:5], x), net(x)[:5])
+    torch.testing.assert_close(normalized_by(net, x, x), net(x))
+    torch.testing.assert_close(normalized_by(net, x[:5], x), net(x)[:5])

@@ -8,24 +8,24 @@ import pytest
 import torch
 
 from splinescope.generative import log_volume
-from splinescope_evidence.shared.generative import ConvDecoder, LabelledGenerator, real_generators
+from splinescope_evidence.shared.generative import ConvDecoder, LabeledGenerator, real_generators
 
 
 @pytest.fixture
-def generators(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, LabelledGenerator]:
+def generators(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, LabeledGenerator]:
     monkeypatch.setenv("SPLINESCOPE_TEST_DATA", str(real_data))
     return {g.name: g for g in real_generators()}
 
 
-def test_the_gan_favours_ones_as_its_source_says(generators: dict[str, LabelledGenerator]) -> None:
+def test_the_gan_favors_ones_as_its_source_says(generators: dict[str, LabeledGenerator]) -> None:
     gan = generators["MLP GAN"]
     z = torch.randn(2000, 64, generator=torch.Generator().manual_seed(0))
-    shares = torch.bincount(gan.labeller(gan.generator(z).detach()).argmax(1), minlength=10) / len(z)
+    shares = torch.bincount(gan.labeler(gan.generator(z).detach()).argmax(1), minlength=10) / len(z)
     assert abs(float(shares[1]) - 0.333) < 0.04  # four standard errors of 2000 draws
     assert abs(float(shares[2]) - 0.02) < 0.015
 
 
-def test_volumes_of_published_generators_are_those_of_their_jacobians(generators: dict[str, LabelledGenerator]) -> None:
+def test_volumes_of_published_generators_are_those_of_their_jacobians(generators: dict[str, LabeledGenerator]) -> None:
     for subject in generators.values():
         generator = subject.generator.double()
         z = torch.randn(2, subject.latent, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -4,7 +4,7 @@ Where do the folds of single units go?
 
 A small classifier of two moons trains; `FoldMonitor` follows the fold of every unit: how far it is from the nearest
 data point, how fast it moves, how hard the loss of a row pulls at it and how long the gradient by the unit's own
-parameters is. The last three fall by orders of magnitude once the points are learnt: whatever moves folds late has to
+parameters is. The last three fall by orders of magnitude once the points are learned: whatever moves folds late has to
 do it slowly.
 
 It needs the second distribution: `pip install splinescope-evidence`.

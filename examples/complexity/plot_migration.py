@@ -2,7 +2,7 @@
 Folds leave the data and line the boundary
 ==========================================
 
-The plane through a zero, a one and a two: before training, when every training digit is learnt, and long after. Notice
+The plane through a zero, a one and a two: before training, when every training digit is learned, and long after. Notice
 how the folds first gather between the digits, then leave them and form bands along the white boundary.
 """
 
@@ -24,19 +24,19 @@ tilings = {0: ss.tessellate(net, view)}
 # %%
 # The squared loss, long after the last training digit is right: with it folds gather late.
 optimizer = torch.optim.Adam(net.parameters(), 2e-3)
-targets, learnt, last = nn.functional.one_hot(y).float(), False, 15_000
+targets, learned, last = nn.functional.one_hot(y).float(), False, 15_000
 for step in range(1, last + 1):
     rows = torch.randint(len(x), (64,))
     optimizer.zero_grad()
     nn.functional.mse_loss(net(x[rows]), targets[rows]).backward()
     optimizer.step()
-    if step == last or (not learnt and bool((net(x).argmax(1) == y).all())):
-        tilings[step], learnt = ss.tessellate(net, view), True
+    if step == last or (not learned and bool((net(x).argmax(1) == y).all())):
+        tilings[step], learned = ss.tessellate(net, view), True
 
 # %%
 # The shade is the length of folds per area, on one scale for all three.
 figure, axes = plt.subplots(1, 3, figsize=(12, 4.5), layout="constrained")
-moments = ("before training", "every digit is learnt", "long after")
+moments = ("before training", "every digit is learned", "long after")
 for ax, moment, (step, tiling) in zip(axes, moments, tilings.items(), strict=True):
     folds = tiling.fold_raster(400)
     x_range, y_range = (folds.x_edges[[0, -1]], folds.y_edges[[0, -1]])

@@ -52,7 +52,7 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# The change alone, in a loop that decides for itself: the same outputs, no batch norm, and an optimiser that knows.
+# The change alone, in a loop that decides for itself: the same outputs, no batch norm, and an optimizer that knows.
 net = nn.Sequential(nn.Linear(2, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2))
 optimizer = torch.optim.Adam(net.parameters(), 5e-3)
 net(x)  # running averages

@@ -31,7 +31,7 @@ ax = plot.plot_surface(tiling)
 ax.set_title(f"{tiling.count} tiles, {tiling.count} facets", y=0.97)
 
 # %%
-# The same from above: tiles in the colour of their height, the boundary in red, the data as points.
+# The same from above: tiles in the color of their height, the boundary in red, the data as points.
 ax = tiling.plot(color="value", boundary=True, anchors=False)
 plot.plot_points(tiling, x, ax, y=y, size=14)
 plt.show()

@@ -1,5 +1,5 @@
 """
-What tiles can be coloured by
+What tiles can be colored by
 =============================
 
 Slope norm, area, depth of the deepest wall, class, value of an output, number of active units, number of corners,

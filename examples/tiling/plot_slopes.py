@@ -2,7 +2,7 @@
 Slopes before and after training
 ================================
 
-The norm of a tile's slope is the Lipschitz constant of the network there. At initialisation it is small and even;
+The norm of a tile's slope is the Lipschitz constant of the network there. At initialization it is small and even;
 training raises it, most of all where classes meet (Figure 9 of the survey).
 """
 
@@ -30,10 +30,10 @@ after = ss.tessellate(net, view)
 print(ss.compare_tilings(before, after))
 
 # %%
-# One colour range for both, so that they can be compared.
+# One color range for both, so that they can be compared.
 low, high = before.slope_norms().min(), after.slope_norms().max()
 figure, axes = plt.subplots(1, 2, figsize=(8.8, 4), layout="constrained")
-for ax, tiling, when in zip(axes, (before, after), ("at initialisation", "after training"), strict=True):
+for ax, tiling, when in zip(axes, (before, after), ("at initialization", "after training"), strict=True):
     tiling.plot(color="slope", ax=ax, limits=(low, high), boundary=True, colorbar=False)
     ax.set_title(f"{when}: {tiling.count:,} tiles")
 table, norm = plot.shading(after.quantity("slope"), limits=(low, high))

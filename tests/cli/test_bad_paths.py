@@ -1,4 +1,4 @@
-"""What is misspelt or missing on the command line is answered at once: before torch is loaded."""
+"""What is misspelled or missing on the command line is answered at once: before torch is loaded."""
 
 import json
 import subprocess

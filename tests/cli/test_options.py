@@ -179,7 +179,7 @@ def test_each_option_of_a_slice_reaches_it(tmp_path):
             np.testing.assert_allclose(getattr(view, name), getattr(expected, name), atol=1e-12, err_msg=str(options))
 
 
-def test_a_misspelt_quantity_names_the_nearest():
+def test_a_misspelled_quantity_names_the_nearest():
     found = CliRunner().invoke(main, ["tessellate", "json:loads", "--color", "slop"])
     assert (found.exit_code, "did you mean 'slope'?" in found.stderr) == (2, True)
 

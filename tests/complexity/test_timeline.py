@@ -135,7 +135,7 @@ def test_pictures_and_films_are_written(story: Timeline, tmp_path: Path) -> None
         assert image.n_frames == 3
         image.seek(2)
         right = np.asarray(image.convert("L"))[:, -image.width // 9 :]
-        assert (right < 128).any(), "no colour bar"
+        assert (right < 128).any(), "no color bar"
     with pytest.raises(ss.InputError, match=r"\.gif, \.webp, \.mp4 or \.html"):
         film(story, tmp_path / "story.avi")
 

@@ -12,8 +12,8 @@ from splinescope import data
 
 def test_moons_without_noise_lie_on_two_unit_half_circles():
     x, y = data.two_moons(101, noise=0.0, generator=torch.Generator().manual_seed(0))
-    centre = torch.tensor([-0.5, -0.25])
-    distances = torch.where(y == 0, (x - centre).norm(dim=1), (x + centre).norm(dim=1))
+    center = torch.tensor([-0.5, -0.25])
+    distances = torch.where(y == 0, (x - center).norm(dim=1), (x + center).norm(dim=1))
     torch.testing.assert_close(distances, torch.ones(101))
     assert y.bincount().tolist() == [50, 51]
 

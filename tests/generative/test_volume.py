@@ -159,7 +159,7 @@ class Noisy(nn.Module):
         return self.layer(z) + torch.randn(len(z), 4)
 
 
-class Standardised(nn.Module):
+class Standardized(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(3, 4)
@@ -187,7 +187,7 @@ def test_bad_input_is_refused_in_words() -> None:
     with pytest.raises(ss.InputError, match="random"):
         log_volume(Noisy(), z)
     with pytest.raises(ss.InputError, match="see each other"):
-        log_volume(Standardised(), torch.randn(2, 3))
+        log_volume(Standardized(), torch.randn(2, 3))
     with pytest.raises(ss.InputError, match="output must be one of"):
         log_volume(net, z, output="middle")
     with pytest.raises(ss.InputError, match="tangents must have shape"):

@@ -1,4 +1,4 @@
-"""Exact ranges against plain tilings, random search and linear programmes over polytopes."""
+"""Exact ranges against plain tilings, random search and linear programs over polytopes."""
 
 from __future__ import annotations
 

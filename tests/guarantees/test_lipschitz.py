@@ -1,4 +1,4 @@
-"""Lipschitz constants against all activation patterns, feasible or not by linear programmes."""
+"""Lipschitz constants against all activation patterns, feasible or not by linear programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts against independent references: dense samples and linear programmes on plain tilings."""
+"""Verdicts against independent references: dense samples and linear programs on plain tilings."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ NETS = {
 }
 
 
-def margin_by_programmes(net: nn.Module, clauses: list[tuple[np.ndarray, np.ndarray]], view: ss.Slice) -> float:
-    """min over x and clauses of max_i (rows_i y - ends_i): a linear programme on every tile of a plain tiling."""
+def margin_by_programs(net: nn.Module, clauses: list[tuple[np.ndarray, np.ndarray]], view: ss.Slice) -> float:
+    """min over x and clauses of max_i (rows_i y - ends_i): a linear program on every tile of a plain tiling."""
     tiling = ss.tessellate(net, view)
     values = tiling.values
     assert values is not None
@@ -70,7 +70,7 @@ def margin_by_programmes(net: nn.Module, clauses: list[tuple[np.ndarray, np.ndar
     for i in range(tiling.count):
         corners = tiling.tiles.corners[tiling.tiles.offsets[i] : tiling.tiles.offsets[i + 1]]
         for rows, ends in clauses:
-            forms = values[corners] @ rows.T - ends  # x is a mixture of corners; minimise s >= each form
+            forms = values[corners] @ rows.T - ends  # x is a mixture of corners; minimize s >= each form
             n = len(corners)
             found = linprog(
                 np.append(np.zeros(n), 1.0), np.column_stack([forms.T, -np.ones(len(ends))]), np.zeros(len(ends)),
@@ -87,14 +87,14 @@ def made(clauses: list[tuple[np.ndarray, np.ndarray]], inputs: int) -> Property:
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_verdict_and_margin_are_those_of_linear_programmes(name: str) -> None:
+def test_verdict_and_margin_are_those_of_linear_programs(name: str) -> None:
     net = NETS[name]()
     inputs = 3 if name == "three inputs" else 2
     view = ss.Slice.axes(np.zeros(inputs), tuple(range(inputs)), -1.0, 1.5)
     rng = np.random.default_rng(7)
     for k in range(4):
         clauses = [(rng.normal(size=(1 + k % 3, 2)), rng.normal(-0.3, 0.4, 1 + k % 3)) for _ in range(1 + k % 2)]
-        expected = margin_by_programmes(net, clauses, view)
+        expected = margin_by_programs(net, clauses, view)
         for shift in (expected - 0.05, expected + 0.05):  # once it holds by .05, once it does not
             moved = [(rows, ends + shift) for rows, ends in clauses]
             verdict = verify(net, made(moved, inputs), over=view)
@@ -252,11 +252,11 @@ def test_inputs_may_stand_in_a_constraint() -> None:
         assert verify(net, asked, view).holds is (shift < 0)
 
 
-def needle(centre: np.ndarray, width: float, depth: float) -> nn.Sequential:
-    """1 - (1 + depth) relu(1 - |x - centre|_1 / width): a dip, 1 elsewhere."""
-    d = len(centre)
+def needle(center: np.ndarray, width: float, depth: float) -> nn.Sequential:
+    """1 - (1 + depth) relu(1 - |x - center|_1 / width): a dip, 1 elsewhere."""
+    d = len(center)
     net = nn.Sequential(nn.Linear(d, 2 * d), nn.ReLU(), nn.Linear(2 * d, 1), nn.ReLU(), nn.Linear(1, 1)).double()
-    at, eye = torch.from_numpy(centre), torch.eye(d, dtype=torch.float64)
+    at, eye = torch.from_numpy(center), torch.eye(d, dtype=torch.float64)
     given = (torch.cat([eye, -eye]) / width, torch.cat([-at, at]) / width, -torch.ones(1, 2 * d), torch.ones(1),
              torch.tensor([[-1.0 - depth]], dtype=torch.float64), torch.ones(1))  # fmt: skip
     with torch.no_grad():

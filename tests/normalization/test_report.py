@@ -56,7 +56,7 @@ def test_batch_norm_is_not_advised_to_networks_that_have_it():
     net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, momentum=1.0), nn.ReLU()).double()
     net.train()(points())
     with torch.no_grad():
-        net[1].bias[:2] = torch.tensor([-50.0, 50.0])  # a learnt shift
+        net[1].bias[:2] = torch.tensor([-50.0, 50.0])  # a learned shift
     found = normalization_report(net.eval(), points()).findings
     assert {f.kind for f in found} == {"dead", "always on", "far folds"}
     assert all("shift" in f.advice and "normalize" not in f.advice for f in found)

@@ -1,4 +1,4 @@
-"""Drawings of generators: axes are labelled, bad input is refused."""
+"""Drawings of generators: axes are labeled, bad input is refused."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_drawing_uses_the_axes_it_is_given(path: Trajectory) -> None:
     assert plot.plot_neurons(path, ax=ax) is ax
 
 
-def test_normalised_neurons_lie_on_the_ellipse_drawn(path: Trajectory) -> None:
+def test_normalized_neurons_lie_on_the_ellipse_drawn(path: Trajectory) -> None:
     ring = plot._ring(path)
     sigma = path.covariance.numpy()
     assert np.allclose(np.einsum("ik,ij,jk->k", ring, sigma, ring), 1)

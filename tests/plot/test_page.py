@@ -10,7 +10,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.plot import _fewer, frame
 from splinescope.tiling.measures.quantities import QUANTITIES
-from tests.browser import PIXELS, becomes, colours, rest
+from tests.browser import PIXELS, becomes, colors, rest
 
 TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
@@ -125,25 +125,25 @@ def test_wheel_keys_drag_and_button_move_the_view(tiling, tmp_path, open_page):
         becomes(page, "[view.x, view.y, view.scale]", pytest.approx(home))
 
 
-def test_every_colour_choice_paints_the_tiles_in_its_colours(tiling, tmp_path, open_page):
+def test_every_color_choice_paints_the_tiles_in_its_colors(tiling, tmp_path, open_page):
     tiling.to_html(tmp_path / "page.html", color="class")
     point = tiling.centroids()[np.argmax(tiling.inradii())]
     with open_page(tmp_path / "page.html") as page:
-        colours = {}
+        colors = {}
         page.uncheck("#boundary")
         for name in page.eval_on_selector_all("#color option", "options => options.map(o => o.value)"):
             page.select_option("#color", name)
             rest(page)
-            colours[name] = pixel(page, point)
-        assert next(iter(colours)) == "class"
-        assert set(colours) == {*QUANTITIES, "folds"}
-        assert len(set(colours.values())) >= 4
+            colors[name] = pixel(page, point)
+        assert next(iter(colors)) == "class"
+        assert set(colors) == {*QUANTITIES, "folds"}
+        assert len(set(colors.values())) >= 4
         assert page.inner_text("#legend").startswith("depth of the fold")
         first = re.search(r"rgb\((\d+), (\d+), (\d+)", page.eval_on_selector("#bar", "bar => bar.style.background"))
         assert max(map(int, first.groups())) > 120  # seen on the dark ground
 
 
-def test_pages_refuse_lines_and_unknown_colours(tiling, tmp_path):
+def test_pages_refuse_lines_and_unknown_colors(tiling, tmp_path):
     line = ss.tessellate(tiling.network, ss.Slice.segment([-2.0, 0.0], [2.0, 1.0]))
     with pytest.raises(ss.InputError, match=r"a page shows 2-D and 3-D tilings, got a 1-D one: tiling.plot\(\)"):
         line.to_html(tmp_path / "line.html")
@@ -153,15 +153,15 @@ def test_pages_refuse_lines_and_unknown_colours(tiling, tmp_path):
 
 
 def pixel(page, point):
-    """The colour at a point of the slice."""
+    """The color at a point of the slice."""
     x, y = page.evaluate("at => view.toScreen(...at).map(v => v * view.ratio)", list(map(float, point)))
     return tuple(pixels(page, x, y, 1, 1)[0])
 
 
 def pixels(page, x, y, width, height):
-    """`[pixels, 3]` colours of a part of the picture."""
+    """`[pixels, 3]` colors of a part of the picture."""
     drawn = page.evaluate(f"box => ({PIXELS})(view.canvas, box)", [x, y, width, height])
-    return colours(drawn)[:, :3]
+    return colors(drawn)[:, :3]
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def dense():
     return ss.tessellate(nn.Sequential(*layers), ss.Slice.axes([0.0, 0.0], (0, 1), -4, 4))
 
 
-def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours_and_leave_no_gap(dense, tmp_path, open_page):
+def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colors_and_leave_no_gap(dense, tmp_path, open_page):
     dense.to_html(tmp_path / "page.html", color="class")
     low, high = dense.view.domain.min(0), dense.view.domain.max(0)
     with open_page(tmp_path / "page.html", width=700, height=500) as page:
@@ -188,8 +188,8 @@ def test_tiles_below_a_pixel_are_drawn_as_the_mean_of_their_colours_and_leave_no
         points = np.random.default_rng(0).uniform(-side, side, (20_000, 2))
         assert (points > low).all()
         assert (points < high).all()
-        colours = np.array([[0x88, 0xCC, 0xEE], [0xCC, 0x66, 0x77]])[dense.classes()[dense.locate(points)]]
-        assert mean == pytest.approx(colours.mean(0), abs=4)  # of 255: the square's rim is in or out by half a cell
+        colors = np.array([[0x88, 0xCC, 0xEE], [0xCC, 0x66, 0x77]])[dense.classes()[dense.locate(points)]]
+        assert mean == pytest.approx(colors.mean(0), abs=4)  # of 255: the square's rim is in or out by half a cell
         hover(page, [0.3, 0.2])  # dust is looked up like any tile
         pointed = page.evaluate("view.toSlice(...view.pointer)")
         assert int(shown(page, "tile")["tile"]) == dense.locate([pointed])[0]
@@ -250,7 +250,7 @@ def test_a_page_of_too_many_tiles_has_the_largest_and_says_what_stands_for_the_o
 
 
 def test_classes_change_at_the_boundary_not_at_the_tile(tiling, tmp_path, open_page):
-    """A tile that the boundary splits has two: its colour and what is told at the pointer follow its outputs there."""
+    """A tile that the boundary splits has two: its color and what is told at the pointer follow its outputs there."""
     tiling.to_html(tmp_path / "page.html", color="class")
     ends = tiling.decision_boundary().segments
     segment = ends[np.argmax(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1))]

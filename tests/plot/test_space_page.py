@@ -27,8 +27,8 @@ PIXEL = """([x, y]) => { const gl = view.painter.gl, pixel = new Uint8Array(4)
 gl.readPixels(x * view.ratio, view.canvas.height - y * view.ratio, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, pixel)
 return [...pixel.slice(0, 3)] }"""
 DRAWN = """([tile, t]) => view.camera.toScreen(
-view.solid.fromSlice(t).map((v, k) => v + view.pull * view.solid.centres[3 * tile + k])).slice(0, 2)"""
-CLASS_COLOURS = [[0x88, 0xCC, 0xEE], [0xCC, 0x66, 0x77], [0xDD, 0xCC, 0x77]]
+view.solid.fromSlice(t).map((v, k) => v + view.pull * view.solid.centers[3 * tile + k])).slice(0, 2)"""
+CLASS_COLORS = [[0x88, 0xCC, 0xEE], [0xCC, 0x66, 0x77], [0xDD, 0xCC, 0x77]]
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_classes_change_at_the_boundary_within_the_section(tiling, file, open_pa
             if outputs[-1] - outputs[-2] < 0.01 or min(np.hypot(*(np.array(at) - h)) for h in handles) < 12:
                 continue
             best = int(tiling.outputs(point[None])[0].argmax())
-            assert page.evaluate(PIXEL, at) == CLASS_COLOURS[best]
+            assert page.evaluate(PIXEL, at) == CLASS_COLORS[best]
             seen.add(best)
         assert len(seen) > 1
 

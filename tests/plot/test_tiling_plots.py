@@ -42,7 +42,7 @@ def pixel(ax, image, point):
 
 
 @pytest.mark.parametrize("color", QUANTITIES)
-def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
+def test_each_tile_has_the_color_of_its_quantity(tiling, color):
     quantity = tiling.quantity(color)
     cmap, norm = shading(quantity)
     ax = tiling.plot(color=color, edges=False, anchors=False, colorbar=False)
@@ -54,7 +54,7 @@ def test_each_tile_has_the_colour_of_its_quantity(tiling, color):
 
 
 @pytest.mark.parametrize(("limits", "shown"), [((8.0, 13.0), {"8", "10", "12"}), ((0.5, 40.0), {"1", "2", "5", "20"})])
-def test_a_logarithmic_colour_bar_of_a_few_times_has_plain_numbers(tiling, limits, shown):
+def test_a_logarithmic_color_bar_of_a_few_times_has_plain_numbers(tiling, limits, shown):
     """8, 10, 12, not 8 x 10^0 and 10^1: powers of ten are for ranges of many of them."""
     bar = tiling.plot(color="slope", limits=limits).figure.axes[1]
     bar.figure.canvas.draw()
@@ -68,7 +68,7 @@ def test_a_logarithmic_colour_bar_of_a_few_times_has_plain_numbers(tiling, limit
 
 
 @pytest.mark.parametrize("layout", ["constrained", "tight", "none"])
-def test_a_colour_bar_is_as_tall_as_its_axes_and_touches_nothing(tiling, layout):
+def test_a_color_bar_is_as_tall_as_its_axes_and_touches_nothing(tiling, layout):
     figure, axes = mpl.pyplot.subplots(1, 2, figsize=(9, 6), layout=layout)
     for ax in axes:
         tiling.plot(color="slope", ax=ax)
@@ -81,7 +81,7 @@ def test_a_colour_bar_is_as_tall_as_its_axes_and_touches_nothing(tiling, layout)
         assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
 
 
-def test_classes_are_coloured_by_the_point_not_by_the_tile(tiling):
+def test_classes_are_colored_by_the_point_not_by_the_tile(tiling):
     pieces = class_pieces(tiling)
     assert len(pieces.tiles)
     for ring, winner in zip(pieces.rings, pieces.classes, strict=True):
@@ -119,7 +119,7 @@ def test_points_are_drawn_at_their_place_on_the_plane(tiling):
     inputs = tiling.view.inputs(tiling.view.anchors)
     ax = plot.plot_points(tiling, inputs, y=[0, 1, 2])
     np.testing.assert_allclose(ax.collections[-1].get_offsets(), tiling.view.anchors, atol=1e-12)
-    assert len({len(mark.vertices) for mark in ax.collections[-1].get_paths()}) == 3  # classes are told apart in grey
+    assert len({len(mark.vertices) for mark in ax.collections[-1].get_paths()}) == 3  # classes are told apart in gray
     with pytest.raises(ss.InputError, match="one class per point"):
         plot.plot_points(tiling, inputs, y=[0])
 
@@ -169,7 +169,7 @@ def test_numbers_of_ones_own_and_nonsense(tiling):
         tiling.plot(color="value", output=3)
     with pytest.raises(ss.InputError, match="color must be finite"):
         tiling.plot(color=np.full(tiling.count, np.nan))
-    with pytest.raises(ss.InputError, match="cmap must name a colour map of matplotlib"):
+    with pytest.raises(ss.InputError, match="cmap must name a color map of matplotlib"):
         tiling.plot(cmap="nope")
     for limits in ((1.0,), (2.0, 1.0), 3.0):
         with pytest.raises(ss.InputError, match="limits must be two numbers"):

@@ -43,7 +43,7 @@ def test_one_network_is_no_comparison(classifier, moons):
 
 
 def test_charts_side_by_side_share_their_scales(classifier, moons):
-    """What is taller in a comparison is more: limits of charts and ends of colour scales are common."""
+    """What is taller in a comparison is more: limits of charts and ends of color scales are common."""
     from matplotlib.figure import Figure
 
     from splinescope.reports.pictures import share_scales

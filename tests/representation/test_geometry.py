@@ -202,7 +202,7 @@ def geometry():  # type: ignore[no-untyped-def]
     return representation_geometry(network, torch.randn(9, 5, generator=generator))
 
 
-def test_every_drawing_is_labelled_and_on_the_given_axes(geometry) -> None:  # type: ignore[no-untyped-def]
+def test_every_drawing_is_labeled_and_on_the_given_axes(geometry) -> None:  # type: ignore[no-untyped-def]
     plt = pytest.importorskip("matplotlib.pyplot")
     from splinescope.plot import representation as plots
 

@@ -265,7 +265,7 @@ def test_a_monitor_records_the_tokens(ids):
         monitor.plot(["tokens/near"])
 
 
-def test_the_heat_map_is_labelled(ids):
+def test_the_heat_map_is_labeled(ids):
     ax = ss.token_geometry(model_of(GPT2Block), ids).plot("folds", row=1, tokens=list("abcdef ij"))
     assert [label.get_text() for label in ax.get_xticklabels()] == list("abcdef␣ij")
     assert ax.get_ylabel() == "layer"

@@ -59,8 +59,8 @@ def pooled() -> nn.Module:
     )
 
 
-def facets_by_programmes(normals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """`[n]` whether each halfspace is a facet: one linear programme each, over all the others."""
+def facets_by_programs(normals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """`[n]` whether each halfspace is a facet: one linear program each, over all the others."""
     found = []
     for row in range(len(normals)):
         above = offsets + (np.arange(len(normals)) == row)

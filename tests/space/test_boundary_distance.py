@@ -15,7 +15,7 @@ from ..tiling.engine.test_workers import in_this_process
 from .networks import conv, mlp, pooled, seeded
 
 
-def centred(net, size):
+def centered(net, size):
     """The network with outputs of mean zero about the origin: several classes are near."""
     x = torch.randn(300, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -31,7 +31,7 @@ def winners(net, x):
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_distances_are_those_to_the_boundary_of_the_exact_tiling(outputs):
-    net = centred(mlp(2, 10, 8, outputs), 2)
+    net = centered(mlp(2, 10, 8, outputs), 2)
     x = np.random.default_rng(1).standard_normal((5, 2))
     tiling = ss.tessellate(net, ss.Slice.axes(np.zeros(2), (0, 1), -20.0, 20.0))
     found = ss.space.boundary_distance(net, x)
@@ -63,7 +63,7 @@ def distance_to_hull(corners):
 @pytest.mark.parametrize("inputs", [3, 4, 5])
 def test_distances_are_the_least_over_all_cells_of_an_exact_tiling(inputs):
     """Where a lead changes its sign within a cell, its zeros are the hull of those between any two corners."""
-    net = centred(mlp(inputs, 8, 6, 3), inputs)
+    net = centered(mlp(inputs, 8, 6, 3), inputs)
     x = 0.5 * np.random.default_rng(2).standard_normal((2, inputs))
     found = ss.space.boundary_distance(net, x)
     assert found.exact.all()
@@ -82,7 +82,7 @@ def test_distances_are_the_least_over_all_cells_of_an_exact_tiling(inputs):
 
 @pytest.mark.parametrize("inputs", [2, 3, 5])
 def test_the_cube_of_the_distance_holds_one_class_and_a_larger_one_does_not(inputs):
-    net = centred(mlp(inputs, 8, 6, 3), inputs)
+    net = centered(mlp(inputs, 8, 6, 3), inputs)
     x = 0.5 * np.random.default_rng(3).standard_normal((2, inputs))
     found = ss.space.boundary_distance(net, x, norm=math.inf)
     assert found.exact.all()
@@ -130,7 +130,7 @@ def test_slopes_of_rounding_make_no_boundary(seed):
 @pytest.mark.parametrize("traced", [False, True])
 def test_workers_find_the_same_distances(traced, monkeypatch):
     in_this_process(monkeypatch)
-    net = centred(mlp(3, 6, 5, 2), 3)
+    net = centered(mlp(3, 6, 5, 2), 3)
     x = np.random.default_rng(4).standard_normal((5, 3))
     model = ss.trace(net, torch.from_numpy(x[:1])) if traced else net
     one, shared = ss.space.boundary_distance(model, x), ss.space.boundary_distance(model, x, workers=2)
@@ -139,7 +139,7 @@ def test_workers_find_the_same_distances(traced, monkeypatch):
 
 
 def test_a_limit_leaves_a_proven_lower_bound_and_says_so():
-    net = centred(mlp(30, 40, 40, 3), 30)
+    net = centered(mlp(30, 40, 40, 3), 30)
     x = np.random.default_rng(5).standard_normal((1, 30))
     found = ss.space.boundary_distance(net, x, time_limit=1e-9)
     assert (found.certainty, found.exact.any()) == ("bound", False)

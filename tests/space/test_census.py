@@ -61,13 +61,13 @@ def log_ball(d: int) -> float:
     return d / 2 * log(pi) - lgamma(d / 2 + 1)
 
 
-def area_of_discs(weight: np.ndarray, bias: np.ndarray, centres: np.ndarray, radius: float) -> float:
+def area_of_discs(weight: np.ndarray, bias: np.ndarray, centers: np.ndarray, radius: float) -> float:
     """Mean (d-1)-volume per d-volume of hyperplanes in balls.
 
     One at distance h meets a ball of radius R in a ball of one dimension less, of radius sqrt(R^2 - h^2).
     """
-    d = centres.shape[1]
-    distances = np.abs(centres @ weight.T + bias) / np.linalg.norm(weight, axis=1)
+    d = centers.shape[1]
+    distances = np.abs(centers @ weight.T + bias) / np.linalg.norm(weight, axis=1)
     shares = np.clip(1 - (distances / radius) ** 2, 0, None) ** ((d - 1) / 2)
     return float(shares.sum(1).mean()) * np.exp(log_ball(d - 1) - log_ball(d)) / radius
 
@@ -76,9 +76,9 @@ def test_a_first_layer_in_784_dimensions_has_the_area_of_its_discs() -> None:
     torch.manual_seed(0)
     d, radius = 784, 6.0
     net = nn.Sequential(nn.Linear(d, 60), nn.ReLU(), nn.Linear(60, 20), nn.ReLU(), nn.Linear(20, 10)).double()
-    centres = 0.2 * torch.randn(3, d, dtype=torch.float64)
-    census = ss.space.fold_census(net, centres, radius=radius, lines=1500, generator=torch.Generator().manual_seed(2))
-    exact = area_of_discs(net[0].weight.detach().numpy(), net[0].bias.detach().numpy(), centres.numpy(), radius)
+    centers = 0.2 * torch.randn(3, d, dtype=torch.float64)
+    census = ss.space.fold_census(net, centers, radius=radius, lines=1500, generator=torch.Generator().manual_seed(2))
+    exact = area_of_discs(net[0].weight.detach().numpy(), net[0].bias.detach().numpy(), centers.numpy(), radius)
     assert abs(census.densities[0] - exact) <= 3 * census.density_errors[0]
     assert census.density_errors[0] < 0.1 * exact
 

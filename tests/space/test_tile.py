@@ -1,4 +1,4 @@
-"""The tile of an input in the whole input space, against linear programmes, slices and the network itself."""
+"""The tile of an input in the whole input space, against linear programs, slices and the network itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from splinescope.space.tile import Tile
 from splinescope.tiling.measures.margin import edge_distances
 
 from .. import cases
-from .networks import Minimum, Skip, conv, facets_by_programmes, mlp, pooled, random_network, seeded
+from .networks import Minimum, Skip, conv, facets_by_programs, mlp, pooled, random_network, seeded
 
 NETWORKS = {
     "2-10-8": (mlp(2, 10, 8, 2), (2,)),
@@ -44,13 +44,13 @@ def same(a: Tile, b: Tile) -> bool:
 
 
 @pytest.mark.parametrize("block", range(20))
-def test_facets_are_those_of_a_linear_programme_over_all_units(block):
+def test_facets_are_those_of_a_linear_program_over_all_units(block):
     for seed in range(10 * block, 10 * (block + 1)):
         net, shape = random_network(seed)
         tile = ss.tile_at(net, random_input(shape, seed))
-        once = tile._cell.members  # a programme over equal rows would take each for redundant
+        once = tile._cell.members  # a program over equal rows would take each for redundant
         first = [group[0] for group in once]
-        expected = facets_by_programmes(tile._cell.rows.normals[first], tile._cell.rows.heights[first])
+        expected = facets_by_programs(tile._cell.rows.normals[first], tile._cell.rows.heights[first])
         units = [frozenset(map(tuple, tile.halfspace_units[group].tolist())) for group in once]
         found = {frozenset(facet.coincide) for facet in tile.facets}
         assert found == {group for group, is_wall in zip(units, expected, strict=True) if is_wall}
@@ -65,7 +65,7 @@ def test_every_case_has_the_map_of_the_network_and_positive_halfspaces(name):
     np.testing.assert_allclose(tile.A @ x.reshape(-1) + tile.c, outputs(net, x)[0], atol=1e-12)
     assert (tile.normals @ x.reshape(-1) + tile.offsets > 0).all()
     assert tile.contains(x).all()
-    expected = facets_by_programmes(tile._cell.polytope.normals, tile._cell.polytope.heights)
+    expected = facets_by_programs(tile._cell.polytope.normals, tile._cell.polytope.heights)
     assert len(tile.facets) == expected.sum()
 
 
@@ -145,7 +145,7 @@ def test_a_network_without_folds_has_one_tile_and_no_walls():
 @pytest.mark.parametrize("scale", ["scale 1e8", "scale 1e-8"])
 def test_scale_does_not_matter(scale):
     plain, scaled = (ss.tile_at(cases.model(name), np.array([0.4, -0.3])) for name in ("two layers", scale))
-    assert len(scaled.facets) == facets_by_programmes(scaled._cell.rows.normals, scaled._cell.rows.heights).sum()
+    assert len(scaled.facets) == facets_by_programs(scaled._cell.rows.normals, scaled._cell.rows.heights).sum()
     assert plain.complete
 
 
@@ -183,7 +183,7 @@ def test_a_box_cuts_the_tile_and_its_sides_are_facets():
     own = {facet.unit for facet in tile.facets if facet.site == -1}
     assert own <= {0, 1, 2}
     assert own
-    expected = facets_by_programmes(tile._cell.polytope.normals, tile._cell.polytope.heights)
+    expected = facets_by_programs(tile._cell.polytope.normals, tile._cell.polytope.heights)
     assert len(tile.facets) == expected.sum()
     with pytest.raises(ss.InputError, match="side of the box"):
         tile.across(next(facet for facet in tile.facets if facet.site == -1))
@@ -244,7 +244,7 @@ def test_the_nearest_halfspaces_tell_all_facets_within_their_reach(name):
     assert {facet.coincide for facet in all_of_it.facets} == {facet.coincide for facet in whole.facets}
 
 
-def test_a_programme_that_the_solver_gives_up_is_no_answer(monkeypatch):
+def test_a_program_that_the_solver_gives_up_is_no_answer(monkeypatch):
     """HiGHS loses its way in one of some thousands: that is neither an empty set nor one without bound."""
     tried = []
 

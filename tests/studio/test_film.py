@@ -51,7 +51,7 @@ def test_a_training_is_taken_home_as_a_film_and_looked_back_at(studio, browser, 
         np.asarray(each.resize((width, each.height * width // each.width)), int)[: width // 2]
         for each in (png[0], moving[0], moving[-1])
     )
-    assert np.abs(last - shown).mean() < 4  # 255 colours
+    assert np.abs(last - shown).mean() < 4  # 255 colors
     assert np.abs(first - last).mean() > 10
     assert film.stat().st_size < 5e6
     with opened(browser, film) as page:

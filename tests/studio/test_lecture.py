@@ -1,4 +1,4 @@
-"""For a lecture hall and for everyone in it: large, by keys, in grey, and without chatter."""
+"""For a lecture hall and for everyone in it: large, by keys, in gray, and without chatter."""
 
 import pytest
 
@@ -108,7 +108,7 @@ def test_keys_play_and_move_the_chosen_point_or_fold(studio):
         expect(page.locator("#play")).to_have_text("Play")
 
 
-def test_classes_are_told_apart_in_grey(studio):
+def test_classes_are_told_apart_in_gray(studio):
     """By the marks of points, and by hatching; curves by their dashes."""
     with studio("#data=blobs&width=5&depth=1&patterns=1") as page:
         page.wait_for_function(DRAWN)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.browser import PIXELS, colours
+from tests.browser import PIXELS, colors
 from tests.studio.conftest import DRAWN
 
 BOTH = """async ([zoom, color, walls]) => {
@@ -42,11 +42,11 @@ def test_both_painters_draw_the_same_picture(studio):
             (1, "slope", True),
         ):
             both = page.evaluate(BOTH, [zoom, color, walls])
-            card, software = (colours(text).reshape(240, 300, 4) for text in both)
+            card, software = (colors(text).reshape(240, 300, 4) for text in both)
             assert len(np.unique(card.reshape(-1, 4), axis=0)) >= 2, (zoom, color)
             differ = (np.abs(card - software) > 3).any(-1)
             if not walls:
-                assert differ.mean() < 0.01, (zoom, color)  # pixels whose centre is on a wall, by rounding
+                assert differ.mean() < 0.01, (zoom, color)  # pixels whose center is on a wall, by rounding
                 continue
             # one draws walls in steps, the other smoothly: the same ink, seen from further off
             blurred = [pixels[..., :3].reshape(24, 10, 30, 10, 3).mean((1, 3)) for pixels in (card, software)]

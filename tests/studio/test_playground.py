@@ -97,7 +97,7 @@ def test_points_folds_and_weights_can_be_dragged(studio):
         becomes(page, "studio.pages.playground.frame.selected.weights[0]", pytest.approx(1.5))
 
 
-def test_hover_colours_layers_and_keys_show_the_tile(studio):
+def test_hover_colors_layers_and_keys_show_the_tile(studio):
     with studio("#width=8&depth=3") as page:
         ready(page)
         tiling = Trainer(Recipe(width=8, depth=3)).tile()
@@ -231,7 +231,7 @@ def test_names_and_addresses_are_text_never_code(studio):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_every_normalisation_is_tiled_exactly_as_it_is_shown(norm):
+def test_every_normalization_is_tiled_exactly_as_it_is_shown(norm):
     trainer = Trainer(Recipe(norm=norm, width=8, depth=2, count=40))
     trainer.train(3)
     trainer.hold_statistics()

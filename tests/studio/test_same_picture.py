@@ -1,4 +1,4 @@
-"""What is taken home shows what the page shows: PNG, SVG, HTML and Python have the colours of its canvas."""
+"""What is taken home shows what the page shows: PNG, SVG, HTML and Python have the colors of its canvas."""
 
 import base64
 import io
@@ -31,7 +31,7 @@ def places_to_compare(trainer, count=1500):
     return points[(away > 0.06) & (data > 0.14)][:count]
 
 
-def colours_at(image, places):
+def colors_at(image, places):
     return np.asarray(image.convert("RGB"), int)[np.floor(places[:, 1]).astype(int), np.floor(places[:, 0]).astype(int)]
 
 
@@ -56,7 +56,7 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
         page.wait_for_function("() => studio.pages.playground.frame.step === 200")
         rest(page, VIEW)
         own = page.evaluate(f"() => ({PLACES})([{points.tolist()}, {VIEW}])")
-        shown = colours_at(from_data_url(page.evaluate(f"() => ({CANVAS})({VIEW})")), np.array(own))
+        shown = colors_at(from_data_url(page.evaluate(f"() => ({CANVAS})({VIEW})")), np.array(own))
         scale = page.inner_text("#legend")
         png = read_image(taken(page, "PNG", tmp_path).read_bytes())
         svg, html = taken(page, "SVG", tmp_path), taken(page, "HTML", tmp_path)
@@ -70,21 +70,21 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
 
     # PNG: the same pixels, and a legend below them
     assert png.height > size[1] + 20
-    assert np.abs(colours_at(png, np.array(own)) - shown).max() <= 1
+    assert np.abs(colors_at(png, np.array(own)) - shown).max() <= 1
     legend = np.asarray(png.convert("L"))[int(size[1]) :]
     assert legend.std() > 5
 
     # SVG, drawn by the browser
     with opened(browser, svg, width=int(size[0]) + 1, height=png.height + 1) as page:
         drawn = read_image(page.screenshot())
-        assert np.abs(colours_at(drawn, np.array(own)) - shown).max() <= 1
+        assert np.abs(colors_at(drawn, np.array(own)) - shown).max() <= 1
         words = page.evaluate("() => document.querySelector('.legend').textContent")
         assert "decision boundary" in words
         assert "data of class 2" in words
         corners = page.evaluate("() => [...document.querySelectorAll('.point')].map(point => point.points.length)")
         assert corners == [len(marks[label]) for label in trainer.y]
 
-    # the page, opened by itself: the same colouring, data and window
+    # the page, opened by itself: the same coloring, data and window
     with opened(browser, html, width=int(size[0]), height=int(size[1])) as page:
         page.wait_for_selector("body[data-ready]")
         rest(page, "view")
@@ -93,7 +93,7 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
         assert page.evaluate("view.data.anchors.length") == 2 * recipe.count
         becomes(page, lambda: page.inner_text("#legend"), scale)
         there = np.array(page.evaluate(f"() => ({PLACES})([{points.tolist()}, view])"))
-        assert np.abs(colours_at(from_data_url(page.evaluate(f"() => ({CANVAS})(view)")), there) - shown).max() <= 1
+        assert np.abs(colors_at(from_data_url(page.evaluate(f"() => ({CANVAS})(view)")), there) - shown).max() <= 1
 
     # Python
     names = {}
@@ -102,9 +102,7 @@ def test_all_that_is_taken_home_shows_the_page_s_own_picture(studio, browser, tm
     image = read_image((tmp_path / "code.png").read_bytes())
     at = ax.transData.transform(points)
     at[:, 1] = image.height - at[:, 1]
-    assert np.abs(colours_at(image, at) - shown).max() <= (
-        1 if color == "class" else 6
-    )  # 256 colours, rounded elsewhere
+    assert np.abs(colors_at(image, at) - shown).max() <= (1 if color == "class" else 6)  # 256 colors, rounded elsewhere
     (dots,) = [each for each in ax.collections if len(each.get_offsets()) > 1]  # the data and no other dot
     assert len(dots.get_offsets()) == recipe.count
     for outline, label in zip(dots.get_paths(), trainer.y, strict=True):  # in the mark of its class

@@ -39,7 +39,7 @@ def test_a_space_is_taken_home_too(studio, shelf, tmp_path):
         saved = ss.load_tiling(taken(page, "Tiling file", tmp_path, of="space"))
         assert np.array_equal(saved.vertices, space.vertices)
         picture = np.asarray(Image.open(taken(page, "PNG", tmp_path, of="space")).convert("RGB"))
-        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20  # cells in colours, not an empty canvas
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20  # cells in colors, not an empty canvas
         page.click("#home-space >> text=Python…")
         page.wait_for_selector("dialog pre:has-text('(0, 1, 2)')")
 

@@ -87,8 +87,8 @@ def _cut(tile: ExactTile, unit: int, threshold: Fraction) -> list[ExactTile]:
 
 def _bend(layer: nn.Module, row: list[Fraction], corners: list[Point]) -> list[Fraction]:
     """The activation on a tile that no threshold crosses: an affine function of the row."""
-    centre = tuple(sum(c, Fraction(0)) / len(corners) for c in zip(*corners, strict=True))
-    value = _value(row, centre)
+    center = tuple(sum(c, Fraction(0)) / len(corners) for c in zip(*corners, strict=True))
+    value = _value(row, center)
     zero = [Fraction(0)] * (len(row) - 1)
     if isinstance(layer, nn.ReLU):
         return row if value > 0 else [*zero, Fraction(0)]

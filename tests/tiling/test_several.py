@@ -79,7 +79,7 @@ def test_every_tiling_is_that_of_the_weights_of_the_moment(net: nn.Sequential) -
     for _ in range(2):
         with torch.no_grad():
             for parameter in net.parameters():
-                parameter.data.mul_(1.1)  # behind autograd's back, as optimisers written by hand do
+                parameter.data.mul_(1.1)  # behind autograd's back, as optimizers written by hand do
         assert_same(ss.tessellate(net, SQUARE), ss.tessellate(copy.deepcopy(net), SQUARE))
 
 

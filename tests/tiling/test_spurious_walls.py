@@ -122,7 +122,7 @@ def test_values_that_are_zero_at_every_probe_are_rounded_as_what_they_were_made_
 
 
 class LeastWithNorm(nn.Module):
-    """The least of four neighbours among the largest absolute value and the values: two pairs draw parts of a wall."""
+    """The least of four neighbors among the largest absolute value and the values: two pairs draw parts of a wall."""
 
     def __init__(self) -> None:
         super().__init__()

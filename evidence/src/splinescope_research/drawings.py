@@ -64,7 +64,7 @@ def plot_speed_by_direction(speeds: SpeedByDirection, *, ax: Axes | None = None)
     ax.semilogy(degrees, speeds.plain, color=PLAIN, ls="--", label="plain")
     for turn in (0, 180):
         ax.axvline((np.degrees(speeds.axis) + turn) % 360, color="0.7", lw=1, zorder=0)
-    ax.set(xlabel="angle of the neuron, degrees (grey: least variance)", ylabel="angular speed", xlim=(0, 360))
+    ax.set(xlabel="angle of the neuron, degrees (gray: least variance)", ylabel="angular speed", xlim=(0, 360))
     ax.set_xticks([0, 90, 180, 270, 360])
     ax.set_ylim(bottom=float(np.max(speeds.batch_norm)) * 1e-5)
     ax.legend(frameon=False)

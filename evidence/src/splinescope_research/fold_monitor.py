@@ -37,7 +37,7 @@ _SAME = 1e-3  # relative, of gradients that are equal or differ by a factor of t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FoldPlaces(Result):
-    """The folds of all U units at one step; distances are linearised: exact for the first site, estimates deeper.
+    """The folds of all U units at one step; distances are linearized: exact for the first site, estimates deeper.
 
     Attributes:
         step: The step.

@@ -1,4 +1,4 @@
-"""An optimiser made of the pieces: each layer in turn goes to where its piecewise quadratic says.
+"""An optimizer made of the pieces: each layer in turn goes to where its piecewise quadratic says.
 
 With all layers but one held, and within one piece, the squared error is the quadratic `|r + J d|^2 / N` in that layer's
 change d (r the residuals, J the slopes of the outputs), whose minimizer linear algebra gives. What the piece does not
@@ -32,7 +32,7 @@ _REACH = 2.0  # how far a line goes, in units of the way to the piece's minimize
 
 
 class LayerwiseDescent(Shown):
-    """Minimises a squared error layer by layer, each by the exact quadratic of the piece it is in.
+    """Minimizes a squared error layer by layer, each by the exact quadratic of the piece it is in.
 
     A step is one sweep from the last layer to the first. Of each layer the minimizer of the present piece's quadratic
     is found: from singular values, exact to rounding, where its Jacobian has up to 16 million numbers (and 1e10 of them
@@ -66,7 +66,7 @@ class LayerwiseDescent(Shown):
         >>> losses[-1] < losses[0]
         True
 
-    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for optimisers that use
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for optimizers that use
     the piecewise quadratic.
     """
 

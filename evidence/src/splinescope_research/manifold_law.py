@@ -152,7 +152,7 @@ def manifold_law(
         True
 
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning": how MaGNET could test whether a
-    generator has learnt the manifold.
+    generator has learned the manifold.
     """
     check_whole(draws, "draws", least=100)
     model = module_of(model)

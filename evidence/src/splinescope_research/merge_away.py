@@ -1,4 +1,4 @@
-"""Batch norm early, none later: a norm that is merged into its neighbours while training goes on."""
+"""Batch norm early, none later: a norm that is merged into its neighbors while training goes on."""
 
 from __future__ import annotations
 

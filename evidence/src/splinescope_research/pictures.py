@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def plot_cloud(
     samples: Any, ax: Axes | None = None, *, x: Any = None, title: str = "", limit: float | None = None
 ) -> Axes:
-    """Samples in the plane as dots, over data in grey."""
+    """Samples in the plane as dots, over data in gray."""
     ax = new_axes(ax, figsize=(4, 4))
     if x is not None:
         known = np.asarray(x, float)
@@ -56,7 +56,7 @@ def plot_tree(values: Sequence[float] | Any, depth: int = 3, ax: Axes | None = N
     """The tree model of a row, up to 5 layers: each node is a row, as the sizes of its clusters from the zeros up.
 
     `4·1³` is a cluster of 4 and three single points. Left child: `relu(mean - x)`; right child:
-    `relu(x - mean)`. Colour tells the number of clusters.
+    `relu(x - mean)`. Color tells the number of clusters.
     """
     if not 0 <= depth <= 5:
         raise InputError(f"depth must lie in 0..5 to stay legible, got {depth}.")

@@ -126,7 +126,7 @@ class _Placed(nn.modules.batchnorm._BatchNorm):
 
 
 def _widest_gap(z: Tensor, labels: Tensor) -> Tensor:
-    """`[C]` per channel, the middle of the widest gap between neighbouring class means; the mean for one class."""
+    """`[C]` per channel, the middle of the widest gap between neighboring class means; the mean for one class."""
     classes, member = labels.unique(return_inverse=True)
     if len(classes) < 2:
         return z.mean(0)
@@ -146,7 +146,7 @@ class PlacedNorm1d(_Placed, nn.BatchNorm1d):
     * "median": least absolute distance; outliers do not pull.
     * "quantile": channel k's fold at a quantile of its own, evenly from 0.1 to 0.9 over the channels:
       the folds spread over the data instead of all passing its middle.
-    * "gap": the middle of the widest gap between neighbouring class means. Needs labels.
+    * "gap": the middle of the widest gap between neighboring class means. Needs labels.
     * "weighted": the mean by weights, such as `boundary_weights`, which are large next to the decision boundary.
 
     Running averages, `momentum`, `state_dict` and evaluation mode are batch norm's: there it is plain affine. `frozen`
@@ -158,7 +158,7 @@ class PlacedNorm1d(_Placed, nn.BatchNorm1d):
         >>> bool((out.median(0).values.abs() < 1e-6).all())
         True
 
-    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for normalisations that
+    Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", which asks for normalizations that
     replace the total least squares of batch norm.
     """
 
@@ -171,7 +171,7 @@ def with_placed_norms(model: nn.Module, criterion: Criterion) -> nn.Module:
     """A copy of a model whose batch norms (1-D and 2-D) place their folds by a criterion.
 
     Weights, state, mode and what requires gradients are kept. Subclasses that inherit batch norm's forward and state
-    are exchanged too; other batch norms (3-D, synchronised, with a forward of their own) are refused by name.
+    are exchanged too; other batch norms (3-D, synchronized, with a forward of their own) are refused by name.
 
     Args:
         model: With `nn.BatchNorm1d` or `nn.BatchNorm2d` modules; left as found.

@@ -14,20 +14,20 @@ from splinescope.support.errors import InputError
 from splinescope.support.progress import stepping
 
 T = TypeVar("T")
-THREE_CENTRES = ((-1.5, -1.0), (1.5, -1.0), (0.0, 1.6))
+THREE_CENTERS = ((-1.5, -1.0), (1.5, -1.0), (0.0, 1.6))
 THREE_SPREAD = 0.35
 
 
 def three_gaussians(count: int, generator: torch.Generator) -> Tensor:
     """`[count, 2]` points of three equal Gaussians in the plane."""
-    centers = torch.tensor(THREE_CENTRES)
+    centers = torch.tensor(THREE_CENTERS)
     which = torch.randint(len(centers), (count,), generator=generator)
     return centers[which] + THREE_SPREAD * torch.randn(count, 2, generator=generator)
 
 
 def log_three_gaussians(x: Tensor) -> Tensor:
     """`[n]` log density of `three_gaussians` at `[n, 2]`."""
-    centers = torch.tensor(THREE_CENTRES, dtype=x.dtype)
+    centers = torch.tensor(THREE_CENTERS, dtype=x.dtype)
     distance = (x[:, None] - centers).square().sum(2) / THREE_SPREAD**2
     constant = torch.log(torch.tensor(2 * torch.pi * THREE_SPREAD**2 * len(centers), dtype=x.dtype))
     return torch.logsumexp(-distance / 2, 1) - constant
@@ -79,7 +79,7 @@ def train_planar_wgan(
 
 
 class SmallVAE(nn.Module):
-    """A variational autoencoder with ReLU networks for small grey images in [0, 1].
+    """A variational autoencoder with ReLU networks for small gray images in [0, 1].
 
     Args:
         shape: Shape of one image, such as (1, 8, 8).

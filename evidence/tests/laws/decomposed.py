@@ -51,7 +51,7 @@ def lemma2(n: Numbers) -> None:
 
 
 def cor4(n: Numbers) -> None:
-    assert (n["line_plain_reached"], n["line_recentred_reached"]) == (1.0, 0.0)
+    assert (n["line_plain_reached"], n["line_recentered_reached"]) == (1.0, 0.0)
 
 
 def decomposed_fig2(n: Numbers) -> None:
@@ -140,7 +140,7 @@ LAWS: Laws = {
     "decomposed-thm11": thm11,
     "decomposed-thm13": thm13,
     "decomposed-thm14": thm14,
-    "decomposed-sec2": lambda n: None if max(n["difference"]) < 1e-12 else pytest.fail("recentring once is not enough"),
+    "decomposed-sec2": lambda n: None if max(n["difference"]) < 1e-12 else pytest.fail("recentering once differs"),
     "decomposed-fig2-fashion": ranks,
     "decomposed-fig3": odd_point,
     "decomposed-tree": bisection,

@@ -10,7 +10,7 @@ from laws._words import Laws, Numbers, near, shares
 
 def fig10(n: Numbers) -> None:
     assert n["unevenness"] < 1e-8
-    factors, density = (np.array(values) for values in n["points"])  # by nearest neighbours, against the law
+    factors, density = (np.array(values) for values in n["points"])  # by nearest neighbors, against the law
     assert 0.5 < np.median(density * n["area"] * factors) < 2
 
 

@@ -1,4 +1,4 @@
-"""The optimiser of the pieces: laws of its steps, and the ball in which one quadratic is the loss."""
+"""The optimizer of the pieces: laws of its steps, and the ball in which one quadratic is the loss."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_a_bottleneck_narrower_than_inputs_and_outputs_takes_more_than_one_step(
     y = x[:, :3] * torch.tensor([2.0, 1.0, 0.5]).double()
     optimizer = LayerwiseDescent(model)
     losses = [optimizer.step(x, y) for _ in range(40)]
-    centred = y - y.mean(0)
-    least = float(torch.linalg.svdvals(centred)[1:].square().sum() / len(x))  # y is linear in x: its best rank 1
+    centered = y - y.mean(0)
+    least = float(torch.linalg.svdvals(centered)[1:].square().sum() / len(x))  # y is linear in x: its best rank 1
     assert losses[0] > 1.01 * least
     assert losses[-1] == pytest.approx(least, rel=1e-6)
 
@@ -173,7 +173,7 @@ def test_no_pattern_changes_within_the_distance_and_one_does_beyond_it(layer):
     assert not same(out)
 
 
-def test_in_the_ball_the_loss_is_the_quadratic_that_was_minimised():
+def test_in_the_ball_the_loss_is_the_quadratic_that_was_minimized():
     model, x, y, layer = case("mlp, first layer", points=8)
     start = copy.deepcopy(model)
     radius = break_distance(model, x, layer).radius

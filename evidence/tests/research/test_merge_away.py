@@ -1,4 +1,4 @@
-"""Batch norm merged away in the middle of training: the function stays, the optimiser goes on."""
+"""Batch norm merged away in the middle of training: the function stays, the optimizer goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .merging import network, train
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.SGD])
-def test_the_function_stays_and_the_optimiser_trains_on(bias, kind):
+def test_the_function_stays_and_the_optimizer_trains_on(bias, kind):
     net = network(bias)
     optimizer = kind(net.parameters(), lr=1e-2)
     train(net, optimizer, 30)
@@ -40,7 +40,7 @@ def test_the_function_stays_and_the_optimiser_trains_on(bias, kind):
     assert sum(losses[-10:]) < sum(losses[:10])
 
 
-def test_an_optimiser_of_another_model_is_refused_before_anything_changes():
+def test_an_optimizer_of_another_model_is_refused_before_anything_changes():
     net = network()
     with pytest.raises(ss.InputError, match="none of its parameters"):
         merge_batchnorm_(net, optimizer=torch.optim.SGD(network().parameters(), 0.1))
@@ -130,7 +130,7 @@ def test_a_norm_with_two_names_is_merged_under_both():
 
 
 @pytest.mark.parametrize("why", ["frozen", "not held"])
-def test_what_is_new_joins_the_optimiser_only_if_what_it_comes_from_was_trained(why):
+def test_what_is_new_joins_the_optimizer_only_if_what_it_comes_from_was_trained(why):
     torch.manual_seed(0)
     norm = nn.BatchNorm1d(3, affine=False)
     net = nn.Sequential(
@@ -148,7 +148,7 @@ def test_what_is_new_joins_the_optimiser_only_if_what_it_comes_from_was_trained(
     assert not any(p.requires_grad for p in net[0].parameters())  # it was not trained before either
 
 
-def test_names_of_parameters_stay_beside_them_in_the_optimiser():
+def test_names_of_parameters_stay_beside_them_in_the_optimizer():
     net = network(bias=False)
     optimizer = torch.optim.Adam(net.named_parameters())
     if "param_names" not in optimizer.param_groups[0]:
@@ -198,7 +198,7 @@ def test_a_forward_that_branches_is_merged_on_rows_given():
         model.train()
         if schedule.step(step):
             torch.testing.assert_close(model(x)["logits"], before, atol=1e-5, rtol=1e-5)
-            assert model.net[0].bias is not None  # merged into its neighbours
+            assert model.net[0].bias is not None  # merged into its neighbors
             assert not any(isinstance(m, (nn.BatchNorm1d, ScaleShift)) for m in model.modules())
         optimizer.zero_grad()
         model(pixels=x, labels=x[:, :2])["loss"].backward()

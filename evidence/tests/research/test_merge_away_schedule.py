@@ -59,7 +59,7 @@ def first_plateau(steps: list[int], values: list[float]) -> int | None:
     return next((s for n, s in enumerate(steps, 1) if plateaued(steps[:n], values[:n])), None)
 
 
-def test_neighbouring_records_of_the_first_steps_make_no_plateau():
+def test_neighboring_records_of_the_first_steps_make_no_plateau():
     falling = [10 * (1 + s / 300) ** -0.5 for s in LOG_STEPS]  # the first dozen records agree within 5%
     assert first_plateau(LOG_STEPS, falling) is None
     noise = np.random.default_rng(0).normal(0, 0.01, len(LOG_STEPS))

@@ -36,7 +36,7 @@ def test_w2_of_a_small_rotation_is_its_angle() -> None:
     assert wasserstein2(mu, nu) == pytest.approx(1e-7, rel=1e-6)
 
 
-def test_bounded_lipschitz_solves_its_defining_programme() -> None:
+def test_bounded_lipschitz_solves_its_defining_program() -> None:
     """max sum f (mu - nu) over |f| <= 1 and |f_i - f_j| <= dist_ij, as a linear program over the atoms."""
     mu, nu = measure(5, 4), measure(7, 5)
     every = ParticleMeasure(np.concatenate([mu.a, nu.a]), np.concatenate([mu.u, nu.u]))

@@ -68,7 +68,7 @@ picture_options = options(
     plot_option,
     click.option("--html", type=written_file, help="Write a page to explore."),
     click.option("--color", type=quantity_name, default="slope", show_default=True,
-                 help="What tiles are coloured by: slope, area, class, ...; a wrong name lists them all."),
+                 help="What tiles are colored by: slope, area, class, ...; a wrong name lists them all."),
 )  # fmt: skip
 """For every verb that has a tiling."""
 

@@ -114,7 +114,7 @@ data_option = click.option(
 )
 radius_option = click.option(
     "--radius", type=Checked("NUMBER|auto", _check_radius), default="auto", show_default=True,
-    help="Size of the neighbourhood; auto: half the data's spacing.",
+    help="Size of the neighborhood; auto: half the data's spacing.",
 )  # fmt: skip
 slice_options = options(
     click.option("--slice", "kind", type=click.Choice(["through", "segment", "box", "axes"]), default="axes",

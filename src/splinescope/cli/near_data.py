@@ -50,7 +50,7 @@ def complexity_command(
         "neurons": sum(site.neurons for site in found.sites),
         "radius": found.radius,
         "share of neurons": float(found.share.mean()),
-        "neighbourhood": found.region,
+        "neighborhood": found.region,
         "what": found.what,
         **{f"mean folds, {name}": mean for name, mean in zip(found.names, means, strict=True)},
     }

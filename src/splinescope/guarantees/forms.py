@@ -69,7 +69,7 @@ def _forms(program: Program, outputs: np.ndarray, inputs: np.ndarray, ends: np.n
 
 
 def _round(value: str, owner: np.ndarray, output: str, depth: int) -> tuple[Fold, np.ndarray]:
-    """Pairs of neighbours of one clause meet; a column without a partner goes on as it is."""
+    """Pairs of neighbors of one clause meet; a column without a partner goes on as it is."""
     number = np.arange(len(owner)) - np.searchsorted(owner, owner)  # of a column within its clause
     a = np.flatnonzero(number % 2 == 0)
     b = a + (np.append(owner, -1)[a + 1] == owner[a])

@@ -21,7 +21,7 @@ REPLICATES = 16  # independent scramblings, from which errors are told
 
 @dataclass(frozen=True)
 class Moments:
-    """Of a law on every tile: mass, centre and covariance, each with a bound of its rounding."""
+    """Of a law on every tile: mass, center and covariance, each with a bound of its rounding."""
 
     masses: np.ndarray  # [K]
     masses_off: np.ndarray

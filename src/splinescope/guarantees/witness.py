@@ -84,7 +84,7 @@ def descend(program: Program, view: Slice, points: np.ndarray, values: np.ndarra
     """Points nearer to a violation than those given: descents from the best points of every clause.
 
     Each point has its own step: half as long again after a success, 0.4 times after a failure. In a box a step is along
-    the signs of the slope and clipped; elsewhere it is towards the corner that the slope favours.
+    the signs of the slope and clipped; elsewhere it is towards the corner that the slope favors.
     """
     each = min(max(starts // values.shape[1], 2), len(values))
     chosen = np.argpartition(values, each - 1, axis=0)[:each].reshape(-1)

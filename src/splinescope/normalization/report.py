@@ -155,8 +155,8 @@ _ADVICE = {
     "far folds": "the offset is off by more than the data's spread: initialize_ or batch norm moves it",
 }
 _ADVICE_WITH_BATCH_NORM = _ADVICE | {
-    "dead": "stale statistics, if listed below, or a learnt shift: refresh them, lower the rate, or prune",
-    "always on": "stale statistics, if listed below, or a learnt shift: refresh them, or accept a linear channel",
+    "dead": "stale statistics, if listed below, or a learned shift: refresh them, lower the rate, or prune",
+    "always on": "stale statistics, if listed below, or a learned shift: refresh them, or accept a linear channel",
     "far folds": "batch norm's shift or stale statistics hold the fold off by more than the data's spread",
 }
 

@@ -1,4 +1,4 @@
-"""What all drawings share: axes, colour bars, labels."""
+"""What all drawings share: axes, color bars, labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOUNDARY_COLOR = "#e00000"
 WALL_COLOR = "#1c1c28"
 CLASS_COLORS = ("#88ccee", "#cc6677", "#ddcc77", "#117733", "#332288", "#aa4499", "#44aa99", "#999933", "#882255",
                 "#661100", "#6699cc", "#888888")  # fmt: skip
-"""Paul Tol's muted scheme: distinct for colour-blind readers. The page uses the same."""
+"""Paul Tol's muted scheme: distinct for color-blind readers. The page uses the same."""
 _MARKS = ((24, 0, 1), (4, 0.125, 1.2), (3, 0.25, 1.4), (4, 0, 1.3), (3, -0.25, 1.4), (5, 0.25, 1.2), (6, 0, 1.1),
           (8, 0.0625, 1.1))  # fmt: skip
 """Of a class's mark the number of corners, the first one's angle in turns, and the size; the page has the same."""
@@ -51,14 +51,14 @@ def space_axes(ax: Any, elevation: float = 25.0, azimuth: float = -55.0) -> Any:
 
 
 def mark_of(label: int) -> np.ndarray:
-    """Corners `[n, 2]` of the mark of a class about the origin: circle, square, triangle, ...; told apart in grey."""
+    """Corners `[n, 2]` of the mark of a class about the origin: circle, square, triangle, ...; told apart in gray."""
     count, turn, size = _MARKS[label % len(_MARKS)]
     angles = 2 * np.pi * (turn + np.arange(count) / count)
     return size * np.stack([np.cos(angles), np.sin(angles)], 1)
 
 
 def color_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:
-    """A colour bar beside the axes and as tall as they are, also where an aspect leaves them less than their room."""
+    """A color bar beside the axes and as tall as they are, also where an aspect leaves them less than their room."""
     bar = ax.figure.colorbar(key, ax=ax, label=label)
     plain_logarithms(bar)
     bbox = require("matplotlib.transforms", "plot").Bbox
@@ -75,7 +75,7 @@ def color_bar(ax: Axes, key: ScalarMappable, label: str) -> Colorbar:
 
 
 def plain_logarithms(bar: Colorbar) -> None:
-    """On a logarithmic colour bar of less than a hundred times, ticks as 8, 10, 12 and not as powers of ten."""
+    """On a logarithmic color bar of less than a hundred times, ticks as 8, 10, 12 and not as powers of ten."""
     colors, ticker = require("matplotlib.colors", "plot"), require("matplotlib.ticker", "plot")
     low, high = bar.norm.vmin, bar.norm.vmax
     if not isinstance(bar.norm, colors.LogNorm) or low is None or high is None:

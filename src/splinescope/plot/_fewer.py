@@ -45,7 +45,7 @@ def shown_tiles(tiling: Tiling, most: int, cells: int | None = None) -> Shown:
     The raster has `cells` (`CELLS` by default) along its longer side: at most that number squared of tiles come on top.
 
     Of the tiles that are left, each cell of a raster gets the one of largest area whose middle is there; it is kept as
-    well, and its colour stands for the cell wherever no kept tile is drawn.
+    well, and its color stands for the cell wherever no kept tile is drawn.
     """
     if tiling.count <= most:
         return Shown(tiling)

@@ -66,7 +66,7 @@ def tiling_frame(
     y: Any = None,
     max_tiles: int | None = None,
 ) -> dict[str, Any]:
-    """What the viewer draws of a 2-D tiling, coloured by `color` first, ready for `pack`.
+    """What the viewer draws of a 2-D tiling, colored by `color` first, ready for `pack`.
 
     `only` names the quantities to send; by default all that this tiling can give, but those that run the network on
     every tile only where there are few tiles. Inputs `x` (the slice's anchors by default) are marked by their classes

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plot_manifold(manifold: TiledManifold, ax: Axes | None = None, *, colorbar: bool = True) -> Axes:
-    """The image of a 2-D latent slice in space, a flat facet per tile, coloured by its volume factor (Figure 10).
+    """The image of a 2-D latent slice in space, a flat facet per tile, colored by its volume factor (Figure 10).
 
     Of more than 3 outputs the 3 principal components are drawn.
     """
@@ -34,7 +34,7 @@ def plot_manifold(manifold: TiledManifold, ax: Axes | None = None, *, colorbar: 
 
 
 def plot_facets(facets: Sequence[Any], volumes: Any, ax: Axes | None = None, *, colorbar: bool = True) -> Axes:
-    """Flat polygons `[n, 3]` in space, coloured by a volume factor each, on a logarithmic scale (zero: grey)."""
+    """Flat polygons `[n, 3]` in space, colored by a volume factor each, on a logarithmic scale (zero: gray)."""
     art3d, colors = require("mpl_toolkits.mplot3d.art3d", "plot"), require("matplotlib.colors", "plot")
     cm, viridis = require("matplotlib.cm", "plot"), require("matplotlib", "plot").colormaps["viridis"]
     space = space_axes(ax, 30.0, -60.0)
@@ -43,7 +43,7 @@ def plot_facets(facets: Sequence[Any], volumes: Any, ax: Axes | None = None, *, 
     low, high = np.quantile(positive, [0.01, 0.99]) if len(positive) else (1.0, 1.0)
     norm = colors.LogNorm(low, high if high > low else 1.01 * low, clip=True)
     shades = viridis(norm(np.where(numbers > 0, numbers, low)))
-    shades[numbers <= 0] = colors.to_rgba("lightgrey")
+    shades[numbers <= 0] = colors.to_rgba("lightgray")
     longest = max(len(f) for f in facets)
     # shorter facets repeat their last corner: matplotlib would pad them with memory it has not set
     padded = np.stack([np.concatenate([f, np.repeat(np.asarray(f)[-1:], longest - len(f), 0)]) for f in facets])

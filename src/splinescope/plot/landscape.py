@@ -33,7 +33,7 @@ def plot_loss_section(
 ) -> Axes:
     """A section of the loss with its pieces: a curve with its break points, or the plane's tiles.
 
-    In 2-D the colour of a tile is its loss at the centre or the largest eigenvalue of its Hessian.
+    In 2-D the color of a tile is its loss at the center or the largest eigenvalue of its Hessian.
     """
     check_choice(color, "color", ("loss", "curvature"))
     ax = new_axes(ax)
@@ -69,7 +69,7 @@ def _plot_plane(section: LossSection, ax: Axes, color: str, breaks: bool) -> Non
     collections = require("matplotlib.collections", "plot")
     polygons = [section.vertices[section.tiles[k]] for k in range(section.count)]
     if color == "loss":
-        values, label = section.values, "squared error at the centre"
+        values, label = section.values, "squared error at the center"
     else:
         values, label = np.linalg.eigvalsh(section.hessians)[:, -1], "largest curvature"
     drawn = collections.PolyCollection(

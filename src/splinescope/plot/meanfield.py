@@ -18,7 +18,7 @@ BATCH_NORM, PLAIN = "#0072B2", "#D55E00"
 
 
 def _ring(trajectory: Trajectory) -> np.ndarray:
-    """The curve the neurons live on, shape (2, 400): `Omega`, or the unit circle for unnormalised neurons."""
+    """The curve the neurons live on, shape (2, 400): `Omega`, or the unit circle for unnormalized neurons."""
     angle = np.linspace(0, 2 * np.pi, 400)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     if trajectory.dynamics in ("euclidean", "plain"):
@@ -28,9 +28,9 @@ def _ring(trajectory: Trajectory) -> np.ndarray:
 
 
 def plot_neurons(trajectory: Trajectory, *, index: int = -1, ax: Axes | None = None) -> Axes:
-    """Neurons of a two-dimensional network at one recorded time, coloured by amplitude, with their paths so far.
+    """Neurons of a two-dimensional network at one recorded time, colored by amplitude, with their paths so far.
 
-    Batch-norm weights keep their length, so each stays on its own circle; normalised neurons stay on the
+    Batch-norm weights keep their length, so each stays on its own circle; normalized neurons stay on the
     ellipse `b^T Sigma b = 1`.
     """
     if trajectory.b.shape[2] != 2:

@@ -26,13 +26,13 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
     """
     ax = new_axes(ax)
     places = [site.number for site in distances]
-    for label, colour, values in (
+    for label, color, values in (
         ("as they are", ORANGE, [site.rms for site in distances]),
         ("best offset (batch norm's)", BLUE, [site.best_rms for site in distances]),
     ):
         low, middle, high = np.array([np.percentile(v[np.isfinite(v)], (25, 50, 75)) for v in values]).T
-        ax.plot(places, middle, marker="o", color=colour, label=label)
-        ax.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(places, middle, marker="o", color=color, label=label)
+        ax.fill_between(places, low, high, color=color, alpha=0.2, linewidth=0)
     name_places(ax, [each.site.label for each in distances], "site", places)
     ax.set_ylabel("rms distance of data to a fold")
     ax.set_ylim(bottom=0)

@@ -102,7 +102,7 @@ def write_film_page(
         frames: One per moment, with its name as `moment`; `layers` shows its folds up to that depth only.
         path: The page.
         title: Its title.
-        color: The quantity that tiles are coloured by, or "folds".
+        color: The quantity that tiles are colored by, or "folds".
         words: Paragraphs beside the picture.
         start: The moment that is shown first; the last one by default.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLUSTER, ODD = "#3b528b", "#d55e00"
-"""Viridis blue for the many, vermilion for the one: told apart by every common kind of colour blindness."""
+"""Viridis blue for the many, vermilion for the one: told apart by every common kind of color blindness."""
 
 
 def plot_overview(geometry: RepresentationGeometry) -> Figure:

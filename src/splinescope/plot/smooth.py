@@ -28,7 +28,7 @@ _LABELS = {
 }
 
 
-_LABELLED = 100  # tokens; of more, some labels would read like a text that is not there
+_LABELED = 100  # tokens; of more, some labels would read like a text that is not there
 
 
 def plot_tokens(
@@ -51,7 +51,7 @@ def plot_tokens(
     ax = new_axes(ax, figsize=(min(14.0, 2.5 + 0.16 * count), max(2.8, 1.6 + 0.28 * len(values))))
     image = ax.imshow(values, aspect="auto", origin="lower", cmap="viridis")
     ax.set(ylabel="layer", yticks=_few(len(values)))
-    if tokens is None or count > _LABELLED:
+    if tokens is None or count > _LABELED:
         ax.set_xlabel("token")
     else:
         shown = [{" ": "␣", "\n": "⏎", "\t": "⇥"}.get(token, token) for token in tokens]

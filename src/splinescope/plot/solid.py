@@ -32,7 +32,7 @@ def plot_cells(
     colorbar: bool = True,
     max_faces: int = 60_000,
 ) -> Axes3D:
-    """The cells of a 3-D tiling, coloured by a quantity of tiles, on 3-D axes.
+    """The cells of a 3-D tiling, colored by a quantity of tiles, on 3-D axes.
 
     `pull` moves cells away from the middle by this many times their distance from it; 0 draws the outside alone. More
     than `max_faces` are refused: matplotlib sorts and draws them one by one.
@@ -98,7 +98,7 @@ def plot_mesh(
     shades = np.column_stack([light[:, None] * base, np.full(len(light), alpha)])
     collection = require("mpl_toolkits.mplot3d.art3d", "plot").Poly3DCollection(
         corners, facecolors=shades, edgecolors=shades, linewidths=0.2 if alpha == 1.0 else 0.0
-    )  # outlines in a triangle's own colour close the seams that antialiasing leaves between neighbours
+    )  # outlines in a triangle's own color close the seams that antialiasing leaves between neighbors
     collection.set_rasterized(True)
     ax.add_collection3d(collection)
     if len(corners):

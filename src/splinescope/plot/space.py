@@ -30,7 +30,7 @@ def plot_tile(tile: Tile, *, count: int = 5, ax: Axes | None = None) -> Axes:
 
 
 def _as_image(x: np.ndarray) -> np.ndarray | None:
-    """`[h, w]` the input as a grey image; None if it is no image."""
+    """`[h, w]` the input as a gray image; None if it is no image."""
     if x.ndim == 3 and x.shape[0] in (1, 3):
         x = x.mean(0)
     side = int(np.sqrt(x.size))

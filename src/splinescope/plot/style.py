@@ -19,7 +19,7 @@ _MOST_NAMED = 16  # places whose names fit below a picture
 
 
 def house_style(*, dark: bool | None = None) -> AbstractContextManager[None]:
-    """A context in which new figures and axes get the house style; in dark colours if None and the user's own are."""
+    """A context in which new figures and axes get the house style; in dark colors if None and the user's own are."""
     matplotlib = require("matplotlib", "plot")
     if dark is None:
         red, green, blue = require("matplotlib.colors", "plot").to_rgb(matplotlib.rcParams["figure.facecolor"])
@@ -30,7 +30,7 @@ def house_style(*, dark: bool | None = None) -> AbstractContextManager[None]:
 
 
 def ink() -> str:
-    """The colour of lines that must be seen on the figure's own ground: dark on white, light on black."""
+    """The color of lines that must be seen on the figure's own ground: dark on white, light on black."""
     color: str = require("matplotlib", "plot").rcParams["text.color"]
     return color
 

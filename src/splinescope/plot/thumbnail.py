@@ -39,7 +39,7 @@ def thumbnail(tiling: Tiling) -> str:
 
 
 def _shades(tiling: Tiling) -> list[str]:
-    """A colour for each tile, as six digits."""
+    """A color for each tile, as six digits."""
     if tiling.values is None:
         return ["dddddd"] * tiling.count
     slope = tile_quantity(tiling, "slope")

@@ -54,7 +54,7 @@ def plot_tiles(
     colorbar: bool = True,
     label: str | None = None,
 ) -> Axes:
-    """The tiles of a 2-D tiling, each in the colour of one of its quantities.
+    """The tiles of a 2-D tiling, each in the color of one of its quantities.
 
     Args:
         tiling: The tiling.
@@ -62,14 +62,14 @@ def plot_tiles(
             for white tiles. "class" is exact to the point: a tile is cut where its class changes.
         ax: Where to draw; a new figure by default.
         output: Which output "value" shows.
-        cmap: Colour map of numbers.
-        log: Colours follow the logarithm; by default for slopes and areas.
-        limits: Ends of the colour range; for logarithms by default those that leave out 1% of the picture at each end.
+        cmap: Color map of numbers.
+        log: Colors follow the logarithm; by default for slopes and areas.
+        limits: Ends of the color range; for logarithms by default those that leave out 1% of the picture at each end.
         edges: Draw the walls; by default up to 20,000 tiles.
         boundary: Draw the decision boundary in red.
         anchors: Mark the points the slice was laid through.
-        colorbar: Add a colour bar (numbers) or a legend (classes).
-        label: Text of the colour bar, for numbers of your own.
+        colorbar: Add a color bar (numbers) or a legend (classes).
+        label: Text of the color bar, for numbers of your own.
 
     A million tiles take about 5 seconds.
     """
@@ -101,7 +101,7 @@ def plot_folds(
     highlight: int | None = None,
     colorbar: bool = True,
 ) -> Axes:
-    """The walls of a 2-D tiling, each in the colour of its fold's depth, with a key.
+    """The walls of a 2-D tiling, each in the color of its fold's depth, with a key.
 
     The whole fold of the unit `highlight`, numbered over all sites, is drawn in red.
     """
@@ -151,7 +151,7 @@ def plot_points(tiling: Tiling, points: Any, ax: Axes | None = None, *, y: Any =
     """Points on the plane of a 2-D tiling.
 
     `points` are network inputs `[N, *input_shape]`, drawn at the nearest point of the plane; or, unless the network
-    itself has two inputs, `[N, 2]` slice coordinates. Classes `y` `[N]` are shown as colours and marks of `size`.
+    itself has two inputs, `[N, 2]` slice coordinates. Classes `y` `[N]` are shown as colors and marks of `size`.
     """
     check_plane(tiling, "plot_points")
     ax = new_axes(ax, figsize=(5, 5))
@@ -238,7 +238,7 @@ def plot_surface(tiling: Tiling, ax: Axes | None = None, *, output: int = 0) -> 
 def shading(
     quantity: Quantity, *, cmap: str = "viridis", log: bool | None = None, limits: tuple[float, float] | None = None
 ) -> tuple[Colormap, Normalize]:
-    """Colour map and norm of a quantity: steps for classes and small depths, else continuous."""
+    """Color map and norm of a quantity: steps for classes and small depths, else continuous."""
     colors = require("matplotlib.colors", "plot")
     if quantity.categories is not None:
         count = len(quantity.categories)
@@ -248,7 +248,7 @@ def shading(
     try:
         table = require("matplotlib", "plot").colormaps[cmap]
     except KeyError as error:
-        raise InputError(f"cmap must name a colour map of matplotlib, e.g. 'viridis'; got {cmap!r}.") from error
+        raise InputError(f"cmap must name a color map of matplotlib, e.g. 'viridis'; got {cmap!r}.") from error
     if quantity.steps and 0 < high - low <= 12:
         steps = int(high) - int(low) + 1
         norm = colors.BoundaryNorm(np.arange(steps + 1) + int(low) - 0.5, steps)
@@ -260,7 +260,7 @@ def shading(
 def filled_tiles(
     tiling: Tiling, quantity: Quantity, cmap: Colormap, norm: Normalize, pieces: ClassPieces | None = None
 ) -> PathCollection:
-    """All tiles as one collection with a compound path per colour: the cost per tile is that of its corners only.
+    """All tiles as one collection with a compound path per color: the cost per tile is that of its corners only.
 
     `pieces`, where given, stand for the tiles that they are of.
     """
@@ -302,7 +302,7 @@ def _outlines(tiling: Tiling, chosen: np.ndarray, path: Any) -> tuple[np.ndarray
 
 
 def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = None, **style: Any) -> PathCollection:
-    """Segments `[n, 2, 2]` as one collection of compound paths, coloured by `colors[which]`: fast for millions."""
+    """Segments `[n, 2, 2]` as one collection of compound paths, colored by `colors[which]`: fast for millions."""
     collections, paths = require("matplotlib.collections", "plot"), require("matplotlib.path", "plot")
     groups = [segments] if which is None else [segments[which == i] for i in range(len(colors))]
     compound, shades = [], []
@@ -316,7 +316,7 @@ def drawn_lines(segments: np.ndarray, colors: Any, which: np.ndarray | None = No
 
 
 def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity, pieces: ClassPieces | None) -> None:
-    """A colour bar for numbers; for classes, a legend of those that occur."""
+    """A color bar for numbers; for classes, a legend of those that occur."""
     if quantity.categories is None:
         bar = color_bar(ax, tiles, quantity.label)
         if np.issubdtype(quantity.values.dtype, np.integer):  # counts

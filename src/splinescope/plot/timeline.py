@@ -112,7 +112,7 @@ def plot_timeline(story: Timeline, *, at: Sequence[int] | None = None) -> Figure
 def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: int = 2, dpi: int = 100) -> None:
     """Write the tilings of a timeline as a film: .gif, .webp, .mp4 where ffmpeg is installed, or an .html page.
 
-    Tiles are coloured by slope on one scale for all checkpoints; the decision boundary is red. The page is to explore,
+    Tiles are colored by slope on one scale for all checkpoints; the decision boundary is red. The page is to explore,
     with a slider through time.
     """
     ending = check_film(path)
@@ -154,9 +154,9 @@ def check_film(path: str | os.PathLike[str]) -> str:
 
 
 def _limits(story: Timeline) -> tuple[float, float]:
-    """One colour range for all tilings: the 1st and 99th percentile of their slopes, over at most four decades.
+    """One color range for all tilings: the 1st and 99th percentile of their slopes, over at most four decades.
 
-    Beyond that slopes are rounding: a network that is constant somewhere would take all the colours.
+    Beyond that slopes are rounding: a network that is constant somewhere would take all the colors.
     """
     slopes = np.concatenate([tile_quantity(tiling, "slope").values for tiling in story.tilings])
     slopes = slopes[slopes > 0]

@@ -71,7 +71,7 @@ class ReportBlock(Result):
         return "" if self.live is None else self.live()
 
     def draw_on(self, figure: Figure, colors: tuple[float, float] | None = None) -> None:
-        """Fill a figure with the picture, on a colour scale that it shares with others if one is given."""
+        """Fill a figure with the picture, on a color scale that it shares with others if one is given."""
         assert self.draw is not None
         self.draw(figure) if self.colors is None else self.draw(figure, colors)
 

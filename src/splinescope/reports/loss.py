@@ -70,7 +70,7 @@ def loss_curvature(subject: Subject) -> ReportBlock:
 
 
 def surface(subject: Subject) -> ReportBlock:
-    """The loss on a random, filter-normalised plane through the parameters."""
+    """The loss on a random, filter-normalized plane through the parameters."""
     taken = subject.loss
     module = subject.module
     points, targets, _ = _sample(subject)

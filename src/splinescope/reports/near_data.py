@@ -35,7 +35,7 @@ _DISTANCE_WORK = 2e9  # inputs x units x points that distances to the tile's edg
 
 
 def complexity(subject: Subject) -> ReportBlock:
-    """Local complexity by layer, in neighbourhoods half as large as the data's spacing."""
+    """Local complexity by layer, in neighborhoods half as large as the data's spacing."""
     radius = subject.spacing / 2
     points = subject.some(256)
     found = local_complexity(subject.model, points, radius=radius, progress=False)
@@ -61,7 +61,7 @@ def complexity(subject: Subject) -> ReportBlock:
         call=f"print(ss.local_complexity(model, x, radius={radius:.6g}).summary())",
         numbers={
             "radius": radius, "spacing of the data": subject.spacing, "mean folds": total, "share of neurons": share,
-            "neighbourhood": found.region, "mean folds by site": means.tolist(),
+            "neighborhood": found.region, "mean folds by site": means.tolist(),
             "sites": found.names,
         },
         draw=draw,
@@ -119,7 +119,7 @@ def tiles(subject: Subject) -> ReportBlock:
         headline=f"{tiling.count:,} tiles{length}; a line crosses {density:.3g} folds per unit length",
         certainty=tiling.certainty,
         scope=f"on {where}, " + _how_near(tiling),
-        reading=f"Each tile is a region where {subject_of} is one affine map; colour is how steep it is. "
+        reading=f"Each tile is a region where {subject_of} is one affine map; color is how steep it is. "
         f"{line} where the network does its work.",
         call=f"ss.tessellate(model, {plane}{near}).to_html('tiles.html')",
         numbers={
@@ -280,7 +280,7 @@ def margins(subject: Subject) -> ReportBlock:
         certainty="exact" if found.exact_edge and exact == 1 else "bound",
         scope=f"{kind}; distances to the boundary exact for {exact:.0%} of {len(points)} points, lower bounds for "
         "the others",
-        reading="Inside this ball the network is exactly one affine map, so every attribution or linearisation is "
+        reading="Inside this ball the network is exactly one affine map, so every attribution or linearization is "
         "true there and not promised beyond. No perturbation smaller than the lower bound changes the class.",
         call=_margin_call(subject, float(np.median(found.edge))),
         numbers={

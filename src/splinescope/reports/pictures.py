@@ -39,7 +39,7 @@ def pictures(blocks: Sequence[ReportBlock], *, dark: bool = False) -> list[bytes
 def share_scales(figures: Sequence[Figure]) -> None:
     """Give corresponding charts of several figures the same limits, so that what is taller is more.
 
-    Maps of planes (axes of equal aspect) and colour bars keep theirs.
+    Maps of planes (axes of equal aspect) and color bars keep theirs.
     """
     rows = [[ax for ax in figure.axes if ax.get_label() != "<colorbar>"] for figure in figures]
     if len({len(row) for row in rows}) > 1:

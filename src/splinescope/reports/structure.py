@@ -93,7 +93,7 @@ def folds(subject: Subject) -> ReportBlock:
         "linear, or zero."
         if split < channels
         else f"All {channels:,} channels fold between data points.",
-        advice="Place the folds by data (ss.initialize_) or normalise, then train again."
+        advice="Place the folds by data (ss.initialize_) or normalize, then train again."
         if findings or split < channels
         else "Nothing to mend here.",
         certainty="exact",

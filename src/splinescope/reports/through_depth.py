@@ -43,7 +43,7 @@ def depth(subject: Subject) -> ReportBlock:
     return ReportBlock(
         finding=f"The data spread over {rank[0]:.2g} directions at the input and {rank[last]:.2g} before the output: "
         + ("the layers lose directions." if lost else "the layers keep them apart."),
-        advice="Below, see at which layer they are lost; normalisation or skips keep more." if lost
+        advice="Below, see at which layer they are lost; normalization or skips keep more." if lost
         else "Nothing to mend here: a collapse would end near 1.",
         headline=f"effective rank {rank[0]:.3g} at the input, {rank[last]:.3g} before the output; mean angle "
         f"{angle[0]:.0f} to {angle[last]:.0f} degrees",

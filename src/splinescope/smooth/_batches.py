@@ -24,8 +24,8 @@ def inputs_of(batches: Any) -> Iterator[Any]:
         yield as_rows(batches, "inputs")  # refused: its items are rows, not batches
         return
     for batch in batches:
-        labelled = isinstance(batch, (tuple, list)) and len(batch) > 0 and isinstance(batch[0], Tensor)
-        yield batch[0] if labelled else batch
+        labeled = isinstance(batch, (tuple, list)) and len(batch) > 0 and isinstance(batch[0], Tensor)
+        yield batch[0] if labeled else batch
 
 
 def pieces_of(batch: Any, mask: Any, window: int | None) -> Iterator[tuple[Any, np.ndarray | None]]:

@@ -91,7 +91,7 @@ def boundary_distance(
     Args:
         model: A torch module, or the result of `trace` or `load`.
         x: Inputs `[N, *input_shape]`.
-        norm: 2, or `math.inf` (a linear programme per wall: slow beyond some 50 inputs).
+        norm: 2, or `math.inf` (a linear program per wall: slow beyond some 50 inputs).
         time_limit: Seconds for each input, after which the bounds are what they are.
         workers: Share the inputs between so many processes.
         progress: As in `tessellate`.
@@ -205,7 +205,7 @@ def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[fl
 
 
 def _attack(program: Program, x: np.ndarray, winner: int, norm: float, noise: float) -> tuple[np.ndarray, float]:
-    """An input of another class near x, and its distance: steps to the linearised boundary, then halving the way.
+    """An input of another class near x, and its distance: steps to the linearized boundary, then halving the way.
 
     Slopes of the size of `noise` lead nowhere.
 

@@ -156,7 +156,7 @@ def explore(
     time_limit: float | None = None,
     progress: Progress | bool | None = None,
 ) -> TileGraph:
-    """The tiles about an input in the whole input space, and which of them are neighbours; exact, each once.
+    """The tiles about an input in the whole input space, and which of them are neighbors; exact, each once.
 
     Without any limit all tiles of the network are found, bounded or not; their number grows like (units)^D.
 
@@ -173,7 +173,7 @@ def explore(
         The graph; where a limit stopped it, `complete` is False and what is there is exact.
 
     Cost: about 0.1 ms a tile of a network with tens of units; in large ones what `tile_at` costs for each tile whose
-    neighbours are asked for.
+    neighbors are asked for.
 
     Example:
         >>> import torch, splinescope as ss
@@ -232,7 +232,7 @@ def tiles_in_ball(
         model: A torch module, or the result of `trace` or `load`.
         x: One input, `[*input_shape]`.
         radius: Of the ball.
-        norm: 2, or `math.inf` for a cube (a linear programme per wall: slow beyond some 50 inputs).
+        norm: 2, or `math.inf` for a cube (a linear program per wall: slow beyond some 50 inputs).
         max_tiles, time_limit: Limits; what was counted by then is a proven lower bound, and `complete` is False.
         progress: As in `tessellate`.
 

@@ -3,7 +3,7 @@
 A ray from inside that meets one hyperplane before all others proves a facet. A halfspace is redundant if its row lies
 in the cone of the facets' rows (Farkas): non-negative least squares finds either the combination or, as its residual, a
 point in all those halfspaces but not in this one, and the ray to that point finds a new facet (Clarkson's scheme: only
-facets found so far are ever asked), in a thirtieth of the time of a linear programme. Euclidean nearest points are
+facets found so far are ever asked), in a thirtieth of the time of a linear program. Euclidean nearest points are
 found by non-negative least squares too, those in the maximum norm by HiGHS.
 """
 
@@ -24,7 +24,7 @@ _NUMBERS = 1 << 22  # of a block of rays
 _AT_ONCE = 1 << 17  # numbers in rows that are decided between two looks at the clock
 _INSIDE = 1e-11  # of the largest height: a constraint that is violated by less holds
 _NOWHERE = 1e-10  # residual of a set without points
-_INFEASIBLE, _UNBOUNDED = 2, 3  # of scipy's programmes
+_INFEASIBLE, _UNBOUNDED = 2, 3  # of scipy's programs
 
 Stop = Callable[[float], bool]
 """Told the share done; True ends the work."""
@@ -123,7 +123,7 @@ class Polytope:
         return True
 
 
-def programme(cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positive: int = 0,
+def program(cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positive: int = 0,
               face: tuple[np.ndarray, float] | None = None) -> tuple[np.ndarray, float] | None:  # fmt: skip
     """Where `cost @ v` is least with `upper @ v <= limits`, and that value; None if nowhere, or without bound.
 
@@ -137,7 +137,7 @@ def programme(cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positi
             return None
         if found.success and found.x is not None:
             return np.asarray(found.x), float(cost @ found.x)
-    raise SplinescopeError(f"HiGHS did not solve a linear programme of {len(limits)} rows: {found.message}")
+    raise SplinescopeError(f"HiGHS did not solve a linear program of {len(limits)} rows: {found.message}")
 
 
 def nearest(normals: np.ndarray, heights: np.ndarray) -> np.ndarray | None:
@@ -204,25 +204,25 @@ def nearest_in_box(normals: np.ndarray, heights: np.ndarray, row: int | None = N
     given = np.hstack([-normals, np.zeros((len(normals), 1))])
     face = None if row is None else (-given[row], -float(heights[row]))
     limits = np.concatenate([heights, np.zeros(2 * size)])
-    found = programme(np.eye(size + 1)[-1], np.vstack([given, bounds]), limits, positive=1, face=face)
+    found = program(np.eye(size + 1)[-1], np.vstack([given, bounds]), limits, positive=1, face=face)
     return None if found is None else (found[0][:-1], found[1])
 
 
 def largest_ball(normals: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, float]:
     """Center and radius of a largest ball in `{t : heights + normals @ t >= 0}`; radius inf if none is."""
     size = normals.shape[1]
-    found = programme(-np.eye(size + 1)[-1], np.hstack([-normals, np.ones((len(normals), 1))]), heights, positive=1)
+    found = program(-np.eye(size + 1)[-1], np.hstack([-normals, np.ones((len(normals), 1))]), heights, positive=1)
     return (np.zeros(size), np.inf) if found is None else (found[0][:-1], -found[1])
 
 
 def is_bounded(normals: np.ndarray, dimension: int) -> bool:
     """Whether a polytope with inner points and these normals is bounded: only 0 solves `normals @ d >= 0`.
 
-    So it is if the normals span the space and zero is a positive combination of them; the programme looks for the
+    So it is if the normals span the space and zero is a positive combination of them; the program looks for the
     direction in which they grow most.
     """
     if len(normals) <= dimension or np.linalg.matrix_rank(normals) < dimension:
         return False
     total = normals.sum(0)
-    found = programme(-total, np.vstack([-normals, total]), np.append(np.zeros(len(normals)), 1.0))
+    found = program(-total, np.vstack([-normals, total]), np.append(np.zeros(len(normals)), 1.0))
     return found is not None and -found[1] < 1e-6

@@ -59,7 +59,7 @@ class Microscope:
         }
 
     def examples(self, _kept: dict[str, Any], _job: Job, message: dict[str, Any]) -> dict[str, Any]:
-        """Thumbnails to choose from, as grey or colour bytes where examples are images."""
+        """Thumbnails to choose from, as gray or color bytes where examples are images."""
         shape = self.library.specimen(message.get("name")).input_shape
         found = self.library.examples(shape)
         data = found.data[found.offered]

@@ -1,4 +1,4 @@
-"""The playground's data sets and networks: small, in the plane, with every normalisation in a form to be tiled."""
+"""The playground's data sets and networks: small, in the plane, with every normalization in a form to be tiled."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _initialize(model: nn.Sequential, recipe: Recipe, data: Tensor) -> None:
     if recipe.init in METHODS:
         if recipe.norm != "none" or recipe.skip:
             raise InputError(
-                f"the start {recipe.init!r} sets plain layers: choose no normalisation and no skips for it."
+                f"the start {recipe.init!r} sets plain layers: choose no normalization and no skips for it."
             )
         # in float32, folds that meet at the data's mean would miss each other, and leave tiles of rounding between them
         initialize_(model.eval().double(), data.double(), method=recipe.init)  # type: ignore[arg-type]  # one of METHODS

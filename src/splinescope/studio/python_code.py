@@ -20,7 +20,7 @@ def microscope_code(
 ) -> str:  # fmt: skip
     """Code for the tiling that a pane shows: of the slice `spec` and `window`, as `slices` took them, or of a `moment`.
 
-    `color` is what tiles are coloured by; "folds" for walls alone, by layer.
+    `color` is what tiles are colored by; "folds" for walls alone, by layer.
     """
     if specimen.tiling is not None:
         made = [f"tiling = ss.load_tiling({library.written(specimen.name)!r})"]

@@ -59,7 +59,7 @@ def uniform_samples(seed: int) -> Scene:
             _panel("samples on its surface, denser where it turns away", _wall_lines(manifold.tiling, corners[1])),
         ],
         "moments": moments,
-        "classes": np.full(count, 10, np.uint8),  # a colour that is seen on white and on black without an outline
+        "classes": np.full(count, 10, np.uint8),  # a color that is seen on white and on black without an outline
         "sizes": np.full(count, 1.6, np.float32),
     }
 
@@ -84,7 +84,7 @@ def _wall_lines(tiling: Tiling, places: np.ndarray) -> np.ndarray:
 
 
 def odd_one_out(seed: int) -> Scene:
-    """A batch through random layers that recentre each unit over the batch and apply ReLU: all points but one gather.
+    """A batch through random layers that recenter each unit over the batch and apply ReLU: all points but one gather.
 
     At each layer the points are drawn in the plane of the mean of the others (across) and of what of the odd point is
     at right angles to it (up). Directions are true, distances from the middle are square roots of lengths, in units of

@@ -30,7 +30,7 @@ SHOWN = ("class", "slope", "depth", "area", "value")
 
 
 class Trainer:
-    """One network, its data and its optimiser.
+    """One network, its data and its optimizer.
 
     A step is one batch. Loss and accuracy are those of the network itself; tiles are those of the network in
     evaluation, with the statistics of norms as the recipe says. Everything is drawn from the recipe's seed,
@@ -56,7 +56,7 @@ class Trainer:
     # ---- training
 
     def train(self, steps: int) -> None:
-        """Some steps of the optimiser."""
+        """Some steps of the optimizer."""
         self.model.train()
         for _ in range(steps):
             rows = torch.randperm(len(self.x), generator=self.generator)[: self.recipe.batch]

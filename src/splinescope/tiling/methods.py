@@ -71,7 +71,7 @@ class Measures:
 
     @property
     def sides(self) -> np.ndarray:
-        """`[K]` number of sides of each tile: its corners on a plane (a side that meets two neighbours counts twice),
+        """`[K]` number of sides of each tile: its corners on a plane (a side that meets two neighbors counts twice),
         its facets in a space."""
         return np.diff(cast("Tiling", self).tiles.side_offsets)
 

@@ -168,7 +168,7 @@ class Slice(Shown):
 
         Args:
             center: A network input; it is the anchor.
-            directions: `[d, *input shape]`, orthonormalised in order; or how many random ones, two if None.
+            directions: `[d, *input shape]`, orthonormalized in order; or how many random ones, two if None.
             half_width: Half the side, in units of the input space.
             generator: Source of the random directions.
         """

@@ -92,7 +92,7 @@ def sweep_tiles(
         widths: Units of a hidden layer.
         depths: Hidden layers.
         seeds: How many: 0, 1, ...
-        build: (width, depth, seed) -> a network in evaluation mode that takes the slice's inputs: trained, normalised,
+        build: (width, depth, seed) -> a network in evaluation mode that takes the slice's inputs: trained, normalized,
             of any kind. None: ReLU networks with torch's own initial weights.
         max_tiles: Stop with `LimitReached` beyond this many tiles of one network.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).

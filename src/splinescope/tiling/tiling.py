@@ -142,7 +142,7 @@ class Tiling(Measures):
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Volumes `[K]` and centres of mass `[K, d]` of tiles of three and more dimensions."""
+        """Volumes `[K]` and centers of mass `[K, d]` of tiles of three and more dimensions."""
         assert isinstance(self.tiles, Polytopes)
         volumes, middles, *_ = measured(self.tiles.lists, self.vertices)
         return volumes, middles
@@ -195,10 +195,10 @@ class Tiling(Measures):
         Args:
             path: The file, written by atomic replacement.
             title: Heading of the page; by default the name of the model's class.
-            color: What tiles are coloured by at first, as in `plot`; the others can be chosen on the page ("active"
+            color: What tiles are colored by at first, as in `plot`; the others can be chosen on the page ("active"
                 beyond 20,000 tiles only if named here: it runs the network on each of them).
             x: `[N, ...]` inputs to mark; by default the points that the slice was laid through.
-            y: `[N]` classes of the points, for their colours.
+            y: `[N]` classes of the points, for their colors.
             max_tiles: The most tiles that the file has, for a smaller one.
         """
         drawing("page.write_page")(self, path, title=title, color=color, x=x, y=y, max_tiles=max_tiles)

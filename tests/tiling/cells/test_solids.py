@@ -73,7 +73,7 @@ def _duplicate(layer: nn.Linear) -> None:
 
 
 def _along_edges(layer: nn.Linear) -> None:
-    """Folds on faces of the cube, through its edges and corners, and through its centre."""
+    """Folds on faces of the cube, through its edges and corners, and through its center."""
     if layer.out_features == 5:
         d = layer.in_features
         layer.weight.zero_()
@@ -177,7 +177,7 @@ def test_structured_networks_pass_every_check(name: str) -> None:
     report = structured(name).check()
     assert report.ok
     assert not report.skipped
-    assert "neighbours on average" in report.noted[0]
+    assert "neighbors on average" in report.noted[0]
 
 
 @pytest.mark.parametrize("name", STRUCTURED)

@@ -35,10 +35,10 @@ def test_whole_state_space_of_a_mountain_car_agent(agent: str, outputs: int) -> 
         assert np.abs(tiling.values).max() <= 2.0 + 1e-12
 
 
-def test_acas_xu_on_a_plane_of_its_normalised_inputs() -> None:
+def test_acas_xu_on_a_plane_of_its_normalized_inputs() -> None:
     network = ss.load(real.FOLDER / "acasxu" / "ACASXU_run2a_1_1_batch_2000.onnx")
-    centre = np.zeros(network.input_shape)
-    tiling = ss.tessellate(network, ss.Slice.axes(centre, (0, 1), -0.3, 0.3))
+    center = np.zeros(network.input_shape)
+    tiling = ss.tessellate(network, ss.Slice.axes(center, (0, 1), -0.3, 0.3))
     assert_sound(tiling)
     assert tiling.count > 100
 

@@ -220,7 +220,7 @@ def test_a_sum_that_cancels_to_rounding_noise_counts_as_zero() -> None:
 def test_without_a_tolerance_the_rounding_bound_alone_keeps_slivers_out() -> None:
     """All folds of a network without biases meet in one point, where every pre-activation is noise.
 
-    The point is not the centre of the square: there it would be exactly zero.
+    The point is not the center of the square: there it would be exactly zero.
     """
     model, view = cases.model("zero bias"), ss.Slice.axes([0.1, -0.2], (0, 1), -1.0, 2.7)
     true = ss.tessellate(model, view).count
@@ -265,8 +265,8 @@ def test_rows_that_start_at_a_wide_fold_are_made_some_at_a_time(monkeypatch: pyt
     assert max(made) == 7 * 8 * 60
 
 
-def test_rows_of_a_part_are_taken_about_its_own_centre_and_stay_as_they_were() -> None:
-    """Coefficients of a part are of the part's size, however far from the first centre: so is what is rounded."""
+def test_rows_of_a_part_are_taken_about_its_own_center_and_stay_as_they_were() -> None:
+    """Coefficients of a part are of the part's size, however far from the first center: so is what is rounded."""
     torch.manual_seed(0)
     network = ss.trace(
         nn.Sequential(nn.Linear(2, 50), nn.ReLU(), nn.Linear(50, 1)).double(), torch.zeros(1, 2).double()

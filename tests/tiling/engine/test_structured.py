@@ -134,8 +134,8 @@ def test_no_pattern_is_missing(name: str) -> None:
     low, high = window.domain.min(0), window.domain.max(0)
     points = np.random.default_rng(1).uniform(low, high, (4000, 2))
     seen = {row.tobytes() for row in patterns(model, torch.from_numpy(window.inputs(points)))}
-    centres = np.stack([tiling.tile(i).mean(0) for i in range(tiling.count)])
-    known = {row.tobytes() for row in patterns(model, torch.from_numpy(window.inputs(centres)))}
+    centers = np.stack([tiling.tile(i).mean(0) for i in range(tiling.count)])
+    known = {row.tobytes() for row in patterns(model, torch.from_numpy(window.inputs(centers)))}
     assert seen <= known
 
 

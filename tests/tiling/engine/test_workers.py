@@ -55,7 +55,7 @@ class _Sequential:
 
 
 def assert_same_tiling(one: ss.Tiling, other: ss.Tiling) -> None:
-    """Equal counts; tiles of equal size about equal centres; walls of equal units."""
+    """Equal counts; tiles of equal size about equal centers; walls of equal units."""
     assert other.check().ok, str(other.check())
     assert (one.count, len(one.vertices), len(one.walls)) == (other.count, len(other.vertices), len(other.walls))
     size = np.ptp(one.view.domain, axis=0).max()

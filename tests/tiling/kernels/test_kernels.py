@@ -40,7 +40,7 @@ def test_signs_are_those_beyond_the_tolerance():
 
 
 def test_an_edge_is_cut_once_however_many_meet_in_its_vertex():
-    """Neighbours of a vertex lie side by side in the table up to some number, the others elsewhere in it."""
+    """Neighbors of a vertex lie side by side in the table up to some number, the others elsewhere in it."""
     star = 100  # edges from one vertex, where the unit is -1, to others where it is 1
     old, room = star + 1, 3 * star + 1  # for each edge twice
     cuts = np.where(np.arange(old) == star, -1.0, 1.0)[:, None]

@@ -1,4 +1,4 @@
-"""Volumes, centres, second moments, areas and faces of cells, against Qhull and sums over Delaunay's simplices."""
+"""Volumes, centers, second moments, areas and faces of cells, against Qhull and sums over Delaunay's simplices."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def by_delaunay(points: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     volumes = np.abs(np.linalg.det(edges)) / factorial(d)
     share = volumes / volumes.sum()
     mean = share @ simplices.mean(1)
-    centred = simplices - mean
-    sums = centred.sum(1)
-    second = np.einsum("kid,kie->kde", centred, centred) + np.einsum("kd,ke->kde", sums, sums)
+    centered = simplices - mean
+    sums = centered.sum(1)
+    second = np.einsum("kid,kie->kde", centered, centered) + np.einsum("kd,ke->kde", sums, sums)
     return volumes.sum(), mean, np.einsum("k,kde->de", share, second) / ((d + 1) * (d + 2))
 
 
@@ -36,7 +36,7 @@ def tilings() -> dict[str, ss.Tiling]:
     return found
 
 
-def test_cells_have_the_volume_centre_and_covariance_of_their_hulls() -> None:
+def test_cells_have_the_volume_center_and_covariance_of_their_hulls() -> None:
     for name, tiling in tilings().items():
         assert tiling.areas.sum() == pytest.approx(2.0**tiling.dimension, rel=1e-12), name
         tiles = tiling.tiles

@@ -64,7 +64,7 @@ def test_lattice_network_has_hundreds_of_tiles_and_five_pieces() -> None:
 
 
 @pytest.mark.parametrize("name", cases.CASES)
-def test_tiles_of_a_piece_share_their_map_and_neighbours_of_others_do_not(name: str) -> None:
+def test_tiles_of_a_piece_share_their_map_and_neighbors_of_others_do_not(name: str) -> None:
     tiling = cases.tiling(name)
     found = tiling.pieces()
     slopes = tiling.slopes()
@@ -92,16 +92,16 @@ def test_degrees_count_the_walls_to_other_tiles(name: str) -> None:
     tiling = cases.tiling(name)
     graph = tiling.dual_graph()
     assert [degree for _, degree in graph.to_networkx().degree] == graph.degrees.tolist()
-    neighbours: list[set[int]] = [set() for _ in range(tiling.count)]
+    neighbors: list[set[int]] = [set() for _ in range(tiling.count)]
     for a, b in tiling.walls.tiles:
         if a >= 0 and b >= 0:
-            neighbours[a].add(int(b))
-            neighbours[b].add(int(a))
-    assert graph.edges.tolist() == sorted([a, b] for a, others in enumerate(neighbours) for b in others if a < b)
-    np.testing.assert_array_equal(graph.degrees, [len(n) for n in neighbours])
+            neighbors[a].add(int(b))
+            neighbors[b].add(int(a))
+    assert graph.edges.tolist() == sorted([a, b] for a, others in enumerate(neighbors) for b in others if a < b)
+    np.testing.assert_array_equal(graph.degrees, [len(n) for n in neighbors])
 
 
-def test_neighbours_across_a_wall_differ_in_activations() -> None:
+def test_neighbors_across_a_wall_differ_in_activations() -> None:
     """One unit switches across a wall of one layer."""
     tiling = cases.tiling("one layer")
     active = tiling.active_units()

@@ -76,7 +76,7 @@ def test_norms_are_those_of_the_matrices(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in cases.CASES if name != "image output"])
 def test_slopes_need_no_network(name: str) -> None:
-    """Not even where a side meets two neighbours, and three corners of a tile lie on one line (max-pool)."""
+    """Not even where a side meets two neighbors, and three corners of a tile lie on one line (max-pool)."""
     tiling = cases.tiling(name)
     alone = replace(tiling, network=None).slopes()
     np.testing.assert_allclose(alone, tiling.slopes(), rtol=0, atol=1e-9 * np.abs(alone).max())

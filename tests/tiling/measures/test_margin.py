@@ -58,7 +58,7 @@ def test_input_margin_is_exact_or_a_lower_bound_as_it_says(name: str) -> None:
 
 def test_forward_and_backward_ways_agree() -> None:
     """More inputs than units goes backward, fewer goes forward: both are the quotient by autograd."""
-    for name in ("convolution", "off-centre plane in five inputs", "max-pool"):
+    for name in ("convolution", "off-center plane in five inputs", "max-pool"):
         tiling, net = cases.tiling(name), cases.tiling(name).network.program()
         x = tiling.view.inputs(tiling.centroids()[:3])
         distances = unit_distances(net, x)

@@ -1,4 +1,4 @@
-"""One table of quantities per tile: what is in it is everywhere; its colour ranges leave out one percent."""
+"""One table of quantities per tile: what is in it is everywhere; its color ranges leave out one percent."""
 
 import re
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_every_quantity_is_explained():
     assert table == list(QUANTITIES)
 
 
-def test_colours_of_logarithms_leave_out_one_percent_of_the_area_at_each_end():
+def test_colors_of_logarithms_leave_out_one_percent_of_the_area_at_each_end():
     values = np.random.default_rng(0).permutation(np.arange(1.0, 1001))
     assert Quantity("x", "x", values, log=True, areas=np.ones(1000)).limits == (10.0, 990.0)
     areas = np.where(values <= 500, 3.0, 1.0)  # 2,000 in all: 20 at each end

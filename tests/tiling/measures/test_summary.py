@@ -78,8 +78,8 @@ def test_histograms_count_every_tile_and_all_area(name: str) -> None:
 
 def test_histogram_of_the_wrong_thing_is_refused() -> None:
     tiling = cases.tiling("two layers")
-    with pytest.raises(ss.InputError, match=r"one of 'slope', 'area', .* got 'colour'"):
-        tiling.histogram("colour")
+    with pytest.raises(ss.InputError, match=r"one of 'slope', 'area', .* got 'color'"):
+        tiling.histogram("color")
     for bins in (0, -3, 2.5, "many", True):
         with pytest.raises(ss.InputError, match="bins must be a whole number >= 1"):
             tiling.histogram("area", bins)

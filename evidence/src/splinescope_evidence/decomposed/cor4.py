@@ -1,4 +1,4 @@
-"""Corollary 4: with recentring, the hypothesis of Theorem 3 is about the centred points."""
+"""Corollary 4: with recentering, the hypothesis of Theorem 3 is about the centered points."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     draws = 1000 if size == "quick" else 20000
     x = circle(5)
     shifted = full_rank_width(x + np.array([7.0, -3.0]), recenter=True, draws=draws, generator=weights)
-    centred = full_rank_width(x, draws=draws, generator=weights)
+    centered = full_rank_width(x, draws=draws, generator=weights)
     line = np.stack([np.arange(4.0), np.ones(4)], axis=1)  # no two collinear, but all on one line
     plain = full_rank_width(line, draws=20, limit=2000, generator=weights)
-    recentred = full_rank_width(line, recenter=True, draws=20, limit=2000, generator=weights)
-    error = float(np.hypot(shifted.standard_error, centred.standard_error))
+    recentered = full_rank_width(line, recenter=True, draws=20, limit=2000, generator=weights)
+    error = float(np.hypot(shifted.standard_error, centered.standard_error))
     return Outcome(
         {
-            "shifted_recentred": shifted.widths,
-            "centred_plain": centred.widths,
+            "shifted_recentered": shifted.widths,
+            "centered_plain": centered.widths,
             "line_plain_reached": plain.reached,
-            "line_recentred_reached": recentred.reached,
+            "line_recentered_reached": recentered.reached,
         },
         (
             judged(
-                "A recentring layer reaches full rank if no two points are collinear (Corollary 4). Corrected: if no "
-                "two centred points are.",
-                f"mean width {shifted.mean:.2f} on the shifted pentagon with recentring, {centred.mean:.2f} on the "
-                f"centred one without (standard error {error:.2f}); four non-collinear points on a line: full rank in "
-                f"{plain.reached:.0%} of draws without recentring, {recentred.reached:.0%} with",
+                "A recentering layer reaches full rank if no two points are collinear (Corollary 4). Corrected: if no "
+                "two centered points are.",
+                f"mean width {shifted.mean:.2f} on the shifted pentagon with recentering, {centered.mean:.2f} on the "
+                f"centered one without (standard error {error:.2f}); four non-collinear points on a line: full rank in "
+                f"{plain.reached:.0%} of draws without recentering, {recentered.reached:.0%} with",
                 holds=[
                     Check(
-                        "share of full rank, points on a line, recentred",
-                        recentred.reached,
+                        "share of full rank, points on a line, recentered",
+                        recentered.reached,
                         ">",
                         0.999,
                         "as stated: no two of these points are collinear",
@@ -49,24 +49,24 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 corrected=[
                     Check(
                         "means apart, in standard errors",
-                        abs(shifted.mean - centred.mean) / error,
+                        abs(shifted.mean - centered.mean) / error,
                         "<",
                         4.0,
                         "the same law; met by chance once in 16,000",
                     ),
                     Check(
-                        "share of full rank, points on a line, recentred",
-                        recentred.reached,
+                        "share of full rank, points on a line, recentered",
+                        recentered.reached,
                         "<",
                         0.001,
-                        "their centred points are collinear",
+                        "their centered points are collinear",
                     ),
                     Check(
                         "share of full rank, points on a line, plain",
                         plain.reached,
                         ">",
                         0.999,
-                        "without recentring they are not",
+                        "without recentering they are not",
                     ),
                 ],
             ),
@@ -77,7 +77,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 def draw(numbers: dict[str, Any]) -> Any:
     figure, (ax,) = subplots(1)
     bins = (np.arange(5, 13) - 0.5).tolist()
-    for key, label in (("shifted_recentred", "shifted, recentred"), ("centred_plain", "centred, plain")):
+    for key, label in (("shifted_recentered", "shifted, recentered"), ("centered_plain", "centered, plain")):
         widths = np.asarray(numbers[key])
         ax.hist(widths, bins=bins, alpha=0.5, label=f"{label}: mean {widths.mean():.2f}", density=True)
     ax.set_xlabel("units for full rank (pentagon)")
@@ -86,4 +86,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("Corollary 4: full rank with recentring", run, draw, place="Corollary 4")
+EXPERIMENT = Experiment("Corollary 4: full rank with recentering", run, draw, place="Corollary 4")

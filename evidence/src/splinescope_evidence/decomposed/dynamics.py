@@ -1,4 +1,4 @@
-"""The expected Gram matrix under recentring and ReLU as a dynamical system: its states, their stability and basins."""
+"""The expected Gram matrix under recentering and ReLU as a dynamical system: its states, their stability and basins."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         numbers,
         (
             judged(
-                "Under recentring and ReLU, the expected Gram matrix has a state without an odd point that attracts: "
+                "Under recentering and ReLU, the expected Gram matrix has a state without an odd point that attracts: "
                 "equal lengths, and angles of arccos J(-1/(n-1)). Perturbations shrink by at most (n-2)/(n-1) + "
                 "k n/((1-j)(n-1)^2) a layer, with j = J(r), k = J'(r) at r = -1/(n-1).",
                 f"closed form minus numerical spectrum at most {error:.1e} for n = {', '.join(map(str, compared))}; "
@@ -223,7 +223,7 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "A batch under recentring and ReLU: two states, and width decides",
+    "A batch under recentering and ReLU: two states, and width decides",
     run,
     draw,
     place="an open question behind Figure 3 and Definition 12: which representations attract",

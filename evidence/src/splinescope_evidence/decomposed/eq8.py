@@ -12,7 +12,7 @@ from splinescope_evidence.shared.words import span
 from splinescope_research import tree_representation
 from splinescope_research.expected_gram import expected_gram
 
-KINDS = {"recentring": ("rc", "nl"), "recentring and rescaling": ("rc", "rs", "nl")}
+KINDS = {"recentering": ("rc", "nl"), "recentering and rescaling": ("rc", "rs", "nl")}
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -37,7 +37,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"drawn": drawn, "rows": rows},
         (
             judged(
-                "The expected Gram matrix of equation (8) appears intractable. Corrected: with recentring it is the "
+                "The expected Gram matrix of equation (8) appears intractable. Corrected: with recentering it is the "
                 "arc-cosine kernel of C G C; with rescaling too it is one integral of such kernels.",
                 f"{batches} batches of 3 to 12 points, {draws} draws each: largest difference in standard errors "
                 + ", ".join(f"{far[kind]:.2f} with {kind} (relative {error[kind]:.1e})" for kind in KINDS),
@@ -96,7 +96,7 @@ def _tree(x: np.ndarray) -> np.ndarray:
 
 
 def _deep(x: np.ndarray, rng: np.random.Generator, width: int = 256) -> np.ndarray:
-    """Gram matrix of a batch of numbers behind as many layers of recentring and ReLU as the tree has, at most 400."""
+    """Gram matrix of a batch of numbers behind as many layers of recentering and ReLU as the tree has, at most 400."""
     h = x[:, None]
     for _ in range(min(40 * len(x), 400)):
         h = h @ rng.standard_normal((h.shape[1], width))

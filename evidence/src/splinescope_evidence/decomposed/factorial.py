@@ -1,4 +1,4 @@
-"""Which part of batch norm makes it train: recentring, rescaling and non-linearity on and off."""
+"""Which part of batch norm makes it train: recentering, rescaling and non-linearity on and off."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
 
-PARTS = {"rc": "recentring", "rs": "rescaling", "nl": "ReLU"}
+PARTS = {"rc": "recentering", "rs": "rescaling", "nl": "ReLU"}
 ARMS = ["+".join(part for part, on in zip(PARTS, chosen, strict=True) if on) or "none"
         for chosen in product((False, True), repeat=3)]  # fmt: skip
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -49,7 +49,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             fails=[Check(f"lower end of the 95% interval: {name}", low, ">", 0.0, "0 is no effect")],
         )
 
-    return Outcome({"losses": losses, "rates": chosen}, (effect("rc", "recentring"), effect("rs", "rescaling")))
+    return Outcome({"losses": losses, "rates": chosen}, (effect("rc", "recentering"), effect("rs", "rescaling")))
 
 
 def _trained(arm: str, depth: int, steps: int, rate: float, seed: int) -> float:
@@ -79,7 +79,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         ax.semilogy([place] * len(values), values, "o", color=color, alpha=0.5)
         ax.semilogy(place, np.exp(np.log(values).mean()), "_", color=color, markersize=18)
     ax.set_xticks(range(len(ARMS)), [arm.replace("+", "\n") for arm in ARMS])
-    ax.set(xlabel="parts: rc recentring, rs rescaling, nl ReLU", ylabel="training loss, best rate")
+    ax.set(xlabel="parts: rc recentering, rs rescaling, nl ReLU", ylabel="training loss, best rate")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Figure 2: rank at initialisation and accuracy after training, with default and He weights and with batch norm."""
+"""Figure 2: rank at initialization and accuracy after training, with default and He weights and with batch norm."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
     deepest = {kind: rows[-1] for kind, rows in numbers["results"].items()}
     depth, seeds = (deepest["batch norm"]["depth"], len(deepest["batch norm"]["ranks"]))
     found = {kind: row["ranks"] for kind, row in deepest.items()}
-    learnt = {kind: row["accuracy"] for kind, row in deepest.items()}
+    learned = {kind: row["accuracy"] for kind, row in deepest.items()}
     keeps = min(found["batch norm"]) / max(rank for kind in found if kind != "batch norm" for rank in found[kind])
     gain = np.subtract(found["He, no bias"], found["default, no bias"])
     spread = np.divide(deepest["He, no bias"]["effective"], deepest["default, no bias"]["effective"]) - 1
@@ -61,7 +61,7 @@ def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
     stated = [interval(np.log(found[he]) - default, level) for he in found if "He" in he]
     biases = interval(np.log(found["default, no bias"]) - default, level)
     alone = interval(np.log(found["He, default bias"]) - np.log(found["He, no bias"]), level)
-    trained = min(learnt["batch norm"], learnt["He, no bias"])
+    trained = min(learned["batch norm"], learned["He, no bias"])
     return (
             judged(
                 "At depth, batch norm keeps the rank of a batch; plain ReLU layers lose it (Figure 2).",
@@ -87,11 +87,12 @@ def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
                 "Deep plain networks with default weights and biases do not train by SGD; with He weights or "
                 "batch norm they do (Figure 2; one network each).",
                 f"train accuracy at depth {depth} after {steps} steps: "
-                + ", ".join(f"{kind} {accuracy:.3f}" for kind, accuracy in learnt.items()),
+                + ", ".join(f"{kind} {accuracy:.3f}" for kind, accuracy in learned.items()),
                 holds=[
-                    Check("least accuracy with He weights and batch norm", trained, ">", 0.8, "learnt: most are right"),
-                    Check("accuracy with default weights and biases", learnt["default, default bias"], "<", 0.3,
-                          "not learnt: guessing is .1"),
+                    Check("least accuracy with He weights and batch norm", trained, ">", 0.8,
+                          "learned: most are right"),
+                    Check("accuracy with default weights and biases", learned["default, default bias"], "<", 0.3,
+                          "not learned: guessing is .1"),
                 ],
             ),
             judged(
@@ -147,7 +148,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         depth = [r["depth"] for r in rows]
         left.semilogy(depth, [np.mean(r["ranks"]) for r in rows], marker=marker, label=kind)
         right.plot(depth, [r["accuracy"] for r in rows], marker=marker, label=kind)
-    left.set_ylabel("rank at initialisation (tolerance 1e-2)")
+    left.set_ylabel("rank at initialization (tolerance 1e-2)")
     right.set_ylabel(f"train accuracy after {numbers['steps']} steps")
     right.set_ylim(0, 1.05)
     for ax in (left, right):

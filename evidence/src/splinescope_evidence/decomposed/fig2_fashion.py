@@ -36,7 +36,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         rows[kind].append({"depth": depth, **_row(size, kind, depth, k)})
     deepest = {kind: [row for row in found if row["depth"] == depths[-1]] for kind, found in rows.items()}
     ranks = {kind: [row["rank"] for row in found] for kind, found in deepest.items()}
-    learnt = {kind: [row["accuracy"] for row in found] for kind, found in deepest.items()}
+    learned = {kind: [row["accuracy"] for row in found] for kind, found in deepest.items()}
     return Outcome(
         {"rows": rows, "width": width, "steps": steps},
         (
@@ -52,12 +52,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "Deep networks with default weights and biases do not train by SGD; with He weights or batch norm they "
                 f"do (Figure 2, its own data; {steps} steps, 3 epochs where the document has 75).",
                 f"accuracy on 5,000 training images, {depths[-1]} layers, {seeds} networks: "
-                + ", ".join(f"{kind} {min(values):.2f} to {max(values):.2f}" for kind, values in learnt.items()),
+                + ", ".join(f"{kind} {min(values):.2f} to {max(values):.2f}" for kind, values in learned.items()),
                 holds=[
-                    Check("least accuracy with He weights or batch norm", min(learnt["He"] + learnt["batch norm"]), ">",
-                          0.7, "learnt: the classes of clothes overlap, and 3 epochs of a shallow net give about .8"),
-                    Check("largest accuracy with default weights and biases", max(learnt["default"]), "<", 0.3,
-                          "not learnt: guessing is .1"),
+                    Check("least accuracy with He weights or batch norm", min(learned["He"] + learned["batch norm"]),
+                          ">", 0.7,
+                          "learned: the classes of clothes overlap, and 3 epochs of a shallow net give about .8"),
+                    Check("largest accuracy with default weights and biases", max(learned["default"]), "<", 0.3,
+                          "not learned: guessing is .1"),
                 ],
             ),
         ),
@@ -102,7 +103,7 @@ def draw(numbers: dict[str, Any]) -> Any:
             means = [np.mean([row[key] for row in rows if row["depth"] == depth]) for depth in depths]
             ax.plot(depths, means, marker=marker, label=kind)
     left.set_yscale("log")
-    left.set_ylabel("rank at initialisation (tolerance 1e-2)")
+    left.set_ylabel("rank at initialization (tolerance 1e-2)")
     right.set_ylabel(f"train accuracy after {numbers['steps']} steps")
     for ax in (left, right):
         ax.set_xlabel("hidden layers")

@@ -1,4 +1,4 @@
-"""Figure 3: recentring and ReLU drive a batch to a cluster and one odd point."""
+"""Figure 3: recentering and ReLU drive a batch to a cluster and one odd point."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ),
             judged(
                 "The odd point is the input of the largest length (remark on the odd point). Corrected: of the largest "
-                "centred length, and only if it stands out.",
-                f"{4 * seeds} networks of depth 60: {longest:.0%} for Gaussian inputs ({share:.0%} by centred "
-                f"length), {planted:.0%} by centred length with one input stretched three times and all shifted "
+                "centered length, and only if it stands out.",
+                f"{4 * seeds} networks of depth 60: {longest:.0%} for Gaussian inputs ({share:.0%} by centered "
+                f"length), {planted:.0%} by centered length with one input stretched three times and all shifted "
                 f"alike ({shifted:.0%} by length)",
                 holds=[Check("share of networks, Gaussian inputs", longest, ">", 0.9, "as stated, with room for ties")],
                 corrected=[
                     Check(
-                        "share of networks by centred length, one stretched input", planted, ">", 0.7, "most of them"
+                        "share of networks by centered length, one stretched input", planted, ">", 0.7, "most of them"
                     ),
                     Check(
-                        "share of networks by centred length, Gaussian inputs",
+                        "share of networks by centered length, Gaussian inputs",
                         share,
                         "<",
                         0.5,
@@ -94,7 +94,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def _odd_is_longest(stretch: float, shift: float, width: int, networks: int, seed: int) -> tuple[float, float]:
-    """Shares of networks whose odd point is the input of largest length and centred length, input 0 stretched and all
+    """Shares of networks whose odd point is the input of largest length and centered length, input 0 stretched and all
     shifted by one vector.
     """
     hits = [0, 0]

@@ -1,4 +1,4 @@
-"""Figure 5: the angle between points after many layers, with and without recentring."""
+"""Figure 5: the angle between points after many layers, with and without recentering."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             depth, width, in_features=x.shape[1], dtype=x.dtype, generator=generator, eps=0.0, **KINDS[kind]
         )
         last = representation_geometry(network, x, method="hooks", keep_gram=False)[-1]
-        rows.append({"kind": kind, "n": n, "angle": last.mean_angle, "predicted": _recentred_angle(n)})
+        rows.append({"kind": kind, "n": n, "angle": last.mean_angle, "predicted": _recentered_angle(n)})
         histograms[f"{kind}, n = {n}"] = last.angle_counts
     with_rc = [r for r in rows if r["kind"] == "RC + RS"]
     rms = [r["angle"] for r in rows if r["kind"] == "RS by rms"]
@@ -46,14 +46,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"rows": rows, "histograms": histograms, "depth": depth, "width": width},
         (
             judged(
-                "With recentring, angles approach 75 degrees (Figure 5). Corrected: arccos J(-1/(n-1)), which is 74.65 "
-                "for a batch of 10 and 71.44 for a large one.",
+                "With recentering, angles approach 75 degrees (Figure 5). Corrected: arccos J(-1/(n-1)), which is "
+                "74.65 for a batch of 10 and 71.44 for a large one.",
                 "; ".join(f"n={r['n']}: {r['angle']:.2f} (predicted {r['predicted']:.2f})" for r in with_rc),
                 holds=[Check("angle minus 75, largest over n", stated, "<", 1.0, DEGREE)],
                 corrected=[Check("angle minus arccos J(-1/(n-1)), largest", error, "<", 1.0, DEGREE)],
             ),
             judged(
-                "Without recentring, angles approach 60 degrees (Figure 5). Corrected: if rescaling divides by the "
+                "Without recentering, angles approach 60 degrees (Figure 5). Corrected: if rescaling divides by the "
                 "root mean square; by the standard deviation, as in equation (2), they are below 40 degrees.",
                 f"rms: {', '.join(f'{a:.1f}' for a in rms)}; std: {', '.join(f'{a:.1f}' for a in std)} degrees",
                 holds=[Check("std: angle minus 60, largest", max(abs(a - 60) for a in std), "<", 5.0, FLAT)],
@@ -70,7 +70,7 @@ DEGREE = "what a network of width 500 does to the mean angle"
 FLAT = "the limit is 58.75, and seeds vary by 3"
 
 
-def _recentred_angle(n: int) -> float:
+def _recentered_angle(n: int) -> float:
     return float(np.degrees(np.arccos(arc_cosine(-1 / (n - 1)))))
 
 
@@ -81,7 +81,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         chosen = [r for r in rows if r["kind"] == kind]
         left.semilogx([r["n"] for r in chosen], [r["angle"] for r in chosen], marker, label=kind)
     grid = np.unique([r["n"] for r in rows])
-    left.semilogx(grid, [_recentred_angle(int(n)) for n in grid], color="0.5", linewidth=1, label="arccos J(-1/(n-1))")
+    left.semilogx(grid, [_recentered_angle(int(n)) for n in grid], color="0.5", linewidth=1, label="arccos J(-1/(n-1))")
     log_ticks(left, grid)
     left.set_xlabel("batch size")
     left.set_ylabel(f"mean angle at depth {numbers['depth']} (degrees)")
@@ -99,5 +99,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Figure 5: angles with and without recentring", run, draw, place="Figure 5, with equation (2)", revised=(2,)
+    "Figure 5: angles with and without recentering", run, draw, place="Figure 5, with equation (2)", revised=(2,)
 )

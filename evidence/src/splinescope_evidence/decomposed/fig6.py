@@ -1,4 +1,4 @@
-"""Figure 6: how often units are active, with and without recentring."""
+"""Figure 6: how often units are active, with and without recentering."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.words import span
 
 KINDS: dict[str, dict[str, Any]] = {
-    "no recentring (rms)": {"components": ("rs", "nl"), "spread": "rms"},
-    "recentring": {"components": ("rc", "rs", "nl")},
+    "no recentering (rms)": {"components": ("rs", "nl"), "spread": "rms"},
+    "recentering": {"components": ("rc", "rs", "nl")},
 }
 
 
@@ -58,7 +58,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         numbers,
         (
             judged(
-                "Without recentring some units are nearly always on and others nearly never; with it every unit is "
+                "Without recentering some units are nearly always on and others nearly never; with it every unit is "
                 "active on about half of the inputs (Figure 6).",
                 f"{text}; {seeds} networks",
                 holds=[
@@ -71,12 +71,12 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             judged(
                 "(Ours, on Figure 6, where units are negligible for most inputs.) They are so, for those outside the "
                 f"fewest that carry 99% of a unit's energy, as any ReLU of a Gaussian is, for {OF_GAUSSIAN} of them; "
-                "recentring has no part in it.",
+                "recentering has no part in it.",
                 f"share of such inputs, median of units, {span([r['negligible'] for r in with_rc])} of {seeds} "
-                f"networks ({span([r['negligible'] for r in without])} without recentring); "
+                f"networks ({span([r['negligible'] for r in without])} without recentering); "
                 f"{span([r['zero'] for r in with_rc])} of activations are 0; participation ratio of a unit's "
                 f"energy over inputs, median, {span([r['participation'] for r in with_rc])} "
-                f"({span([r['participation'] for r in without])} without recentring)",
+                f"({span([r['participation'] for r in without])} without recentering)",
                 holds=[Check("share of negligible inputs, farthest from that of a Gaussian, both kinds", off, "<", 0.05,
                              "what 512 inputs and 300 units leave open")],
             ),
@@ -103,4 +103,4 @@ def draw(numbers: dict[str, Any]) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment("Figure 6: activity with and without recentring", run, draw, place="Figure 6", revised=(2,))
+EXPERIMENT = Experiment("Figure 6: activity with and without recentering", run, draw, place="Figure 6", revised=(2,))

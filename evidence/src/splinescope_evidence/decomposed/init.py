@@ -1,4 +1,4 @@
-"""The closing discussion: an initialisation that gives each data point a unit of its own."""
+"""The closing discussion: an initialization that gives each data point a unit of its own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"runs": runs, "n": n},
         (
             judged(
-                "Directions at the (centred, unit) data and thresholds at the nearest neighbour give a representation "
+                "Directions at the (centered, unit) data and thresholds at the nearest neighbor give a representation "
                 "of full rank: exactly the identity.",
                 f"largest distance to the identity {worst:.0e}, rank {runs[0]['rank']} of {n}; a readout of the labels "
                 f"has train accuracy 1 and test accuracy {np.mean([r['readout_test'] for r in runs]):.3f}, since "
@@ -55,7 +55,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 ],
             ),
             judged(
-                "Trained from there (Adam, .01), the training set is learnt in fewer steps than from He weights.",
+                "Trained from there (Adam, .01), the training set is learned in fewer steps than from He weights.",
                 f"{compared['all layers']}; test accuracy {np.mean([r['test']['own'] for r in runs]):.3f} against "
                 f"{np.mean([r['test']['he'] for r in runs]):.3f}",
                 **_saves(ends["all layers"]),
@@ -141,6 +141,6 @@ EXPERIMENT = Experiment(
     "Discussion: one unit for each data point",
     run,
     draw,
-    place="closing section, the discussion of initialisation by data",
+    place="closing section, the discussion of initialization by data",
     revised=(2, 3),
 )

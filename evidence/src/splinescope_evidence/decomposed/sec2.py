@@ -1,4 +1,4 @@
-"""Section II: in a linear network, recentring every layer is recentring once."""
+"""Section II: in a linear network, recentering every layer is recentering once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     never.load_state_dict({k: v for k, v in every.state_dict().items() if "standardize" not in k})
     every_layer, once, difference = x, x - x.mean(dim=0), []
     with torch.no_grad():
-        for recentred, plain in zip(every, never, strict=True):
-            every_layer, once = recentred(every_layer), plain(once)
+        for recentered, plain in zip(every, never, strict=True):
+            every_layer, once = recentered(every_layer), plain(once)
             difference.append(float((every_layer - once).abs().max() / once.abs().max()))
     worst = max(difference)
     return Outcome(
         {"difference": difference, "depth": depth, "width": width},
         (
             judged(
-                "Without non-linearity, recentring after every layer is the same as recentring the input once (section "
-                "II).",
+                "Without non-linearity, recentering after every layer is the same as recentering the input once "
+                "(section II).",
                 f"largest relative difference over {depth} layers of one network {worst:.1e}",
                 holds=[Check("largest relative difference", worst, "<", 1e-12, "an identity: rounding of float64")],
             ),
@@ -46,8 +46,8 @@ def draw(numbers: dict[str, Any]) -> Any:
     ax.legend(frameon=False)
     ax.set_xlabel("layer")
     ax.set_ylabel("relative difference")
-    ax.set_title("recentring every layer against once")
+    ax.set_title("recentering every layer against once")
     return figure
 
 
-EXPERIMENT = Experiment("Section II: recentring a linear network acts once", run, draw, place="section II")
+EXPERIMENT = Experiment("Section II: recentering a linear network acts once", run, draw, place="section II")

@@ -1,4 +1,4 @@
-"""Definition 12 and Theorem 13: the representation that recentring and ReLU leave in place."""
+"""Definition 12 and Theorem 13: the representation that recentering and ReLU leave in place."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"rows": rows, "width": width, "draws": draws},
         (
             judged(
-                "One layer of recentring and ReLU leaves the representation of Definition 12 unchanged in expectation "
+                "One layer of recentering and ReLU leaves the representation of Definition 12 unchanged in expectation "
                 "(Theorem 13). Corrected: it leaves the expected Gram matrix, not the expected representation.",
                 f"closed form off by {max(r['closed_error'] for r in rows):.0e}; sampled squared lengths (should be "
                 f"1): odd {span([r['odd_square'] for r in rows])}, cluster "

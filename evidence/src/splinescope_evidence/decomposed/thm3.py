@@ -45,7 +45,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     x = rng.standard_normal((2, 2))
     never = {
         "x, 2x": [x[0], 2 * x[0]],
-        "three points on a line, centred": [-x[0], 0.25 * x[0], 0.75 * x[0]],
+        "three points on a line, centered": [-x[0], 0.25 * x[0], 0.75 * x[0]],
         "antipodal pairs": [x[0], -x[0], x[1], -x[1], x[0] + x[1], -x[0] - x[1]],
     }
     reached = {

@@ -13,9 +13,9 @@ from splinescope_research.tree_model import tree_gram, tree_rows
 
 
 def _layer(rows: np.ndarray) -> np.ndarray:
-    """One layer as the document writes it: each row becomes its centred positive and its centred negative part."""
-    centred = rows - rows.mean(1, keepdims=True)
-    return np.concatenate([np.maximum(centred, 0), np.maximum(-centred, 0)])
+    """One layer as the document writes it: each row becomes its centered positive and its centered negative part."""
+    centered = rows - rows.mean(1, keepdims=True)
+    return np.concatenate([np.maximum(centered, 0), np.maximum(-centered, 0)])
 
 
 def _brute_gram(x: np.ndarray, depth: int) -> np.ndarray:

@@ -162,13 +162,13 @@ def _claim(numbers: dict[str, Any], asked: str, text: str) -> Claim:
 def draw(numbers: dict[str, Any]) -> Any:
     """Curvature against depth at the start and trained; then correlations of all seeds by kind."""
     figure, (curvature, *asked) = subplots(3)
-    colours = dict(zip(KINDS, ("#56b4e9", "#009e73", "#e6a000", "#d55e00"), strict=True))
+    colors = dict(zip(KINDS, ("#56b4e9", "#009e73", "#e6a000", "#d55e00"), strict=True))
     depths = numbers["depths"]
     for kind in KINDS:
         for state, style in zip(STATES, (":", "-"), strict=True):
             values = np.array([of_seed[kind][state] for of_seed in numbers["seeds"]])[:, :, 2]
             label = kind if state == "trained" else None
-            curvature.plot(depths, values.mean(0), style, color=colours[kind], label=label)
+            curvature.plot(depths, values.mean(0), style, color=colors[kind], label=label)
     curvature.plot([], [], ":", color="0.4", label="before training")
     log_ticks(curvature, depths[::2] if len(depths) > 6 else depths)
     curvature.set(xlabel="layers", ylabel="log10 of the largest eigenvalue")
@@ -177,7 +177,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     for ax, name, title in zip(asked, ("changes", "start"), titles, strict=True):
         by_kind = np.array([correlations(numbers, kind, name) for kind in KINDS])
         for place, (kind, values) in enumerate(zip(KINDS, by_kind, strict=True)):
-            ax.plot(np.full(len(values), place), values, "o", ms=4, color=colours[kind], alpha=0.7)
+            ax.plot(np.full(len(values), place), values, "o", ms=4, color=colors[kind], alpha=0.7)
         low, high = interval(by_kind.mean(0))
         ax.errorbar(len(KINDS), (low + high) / 2, (high - low) / 2, fmt="o", color="black", capsize=4)
         ax.axhspan(-WEAK, WEAK, color="0.93", lw=0, zorder=0)

@@ -1,4 +1,4 @@
-"""An open question of the essay: batch size as the fidelity of adaptation, and what of it helps generalisation."""
+"""An open question of the essay: batch size as the fidelity of adaptation, and what of it helps generalization."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from splinescope.normalization import with_statistics
 from splinescope_evidence.framework.experiment import Claim, Experiment, Outcome, Progress, Size
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
-from splinescope_evidence.shared.normalization import normalised_by, paired, seeded
+from splinescope_evidence.shared.normalization import normalized_by, paired, seeded
 from splinescope_evidence.shared.root_law import as_root, exponents
 from splinescope_research import statistics_fidelity
 
@@ -51,7 +51,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         numbers,
         (
             _law(laws, sizes, rows),
-            _noise("The noise of statistics improves generalisation (essay, batch size), gradients of large batches.",
+            _noise("The noise of statistics improves generalization (essay, batch size), gradients of large batches.",
                    values[LARGE, SMALL] - values[LARGE, LARGE]),
         ),
     )  # fmt: skip
@@ -77,12 +77,12 @@ def _flips(net: nn.Module, x: Tensor, sizes: tuple[int, ...], draws: int) -> lis
 def _train(
     net: nn.Sequential, x: Tensor, y: Tensor, of_loss: int, of_statistics: int, steps: int, generator: torch.Generator
 ) -> None:
-    """Adam on a batch of the loss, normalised by another that holds it or is held by it."""
+    """Adam on a batch of the loss, normalized by another that holds it or is held by it."""
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
     for _ in range(steps):
         order = torch.randperm(len(x), generator=generator)
         rows = order[:of_loss]
-        outputs = normalised_by(net, x[rows], x[order[:of_statistics]])
+        outputs = normalized_by(net, x[rows], x[order[:of_statistics]])
         optimizer.zero_grad()
         nn.functional.cross_entropy(outputs, y[rows]).backward()
         optimizer.step()

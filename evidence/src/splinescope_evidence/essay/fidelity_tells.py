@@ -1,4 +1,4 @@
-"""An open question of the essay: does the roughness of a tiling under minibatches tell how a network generalises?"""
+"""An open question of the essay: does the roughness of a tiling under minibatches tell how a network generalizes?"""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _helps(found: list[list[dict[str, Any]]]) -> Claim:
         for rights in [[n["accuracy"] for nets in found for n in nets if n["B"] == b]]
     )  # fmt: skip
     return judged(
-        "Networks that are trained with rougher statistics generalise better (essay, batch size and fidelity).",
+        "Networks that are trained with rougher statistics generalize better (essay, batch size and fidelity).",
         f"Spearman's correlation of test accuracy with roughness (the batch size of the statistics, downwards), "
         f"{len(found[0])} networks of each of {len(found)} seeds: {np.mean(values):+.2f}, 95% interval {low:+.2f} to "
         f"{high:+.2f}; mean accuracy {by_size}",
@@ -119,7 +119,7 @@ def _tells(found: list[list[dict[str, Any]]], at: int) -> Claim:
     sure, possible = zip(*((max(low, -high), max(abs(low), abs(high))) for low, high in ends.values()), strict=True)
     words = "; ".join(f"{m} {np.mean(v):+.2f} ({ends[m][0]:+.2f} to {ends[m][1]:+.2f})" for m, v in values.items())
     return judged(
-        f"How much of a network's tiling the statistics of {AT} points change tells how well it generalises, beyond "
+        f"How much of a network's tiling the statistics of {AT} points change tells how well it generalizes, beyond "
         "the batch size that it was trained with (essay, batch size and fidelity: an open question).",
         f"partial rank correlation of test accuracy with shares that change, {len(found[0])} networks of each of "
         f"{len(found)} seeds, intervals that share 5%: {words}",
@@ -144,8 +144,8 @@ def draw(numbers: dict[str, Any]) -> Any:
     log_ticks(trained, sizes)
     at = numbers["at"]
     for of_seed in numbers["seeds"]:
-        centre = np.mean([n["accuracy"] for n in of_seed])
-        scatter.plot([n["signs"][at] for n in of_seed], [n["accuracy"] - centre for n in of_seed], "o", ms=4, alpha=0.7)
+        center = np.mean([n["accuracy"] for n in of_seed])
+        scatter.plot([n["signs"][at] for n in of_seed], [n["accuracy"] - center for n in of_seed], "o", ms=4, alpha=0.7)
     scatter.axhline(0, color="0.7", lw=1)
     scatter.set(xlabel=f"share of signs that change at B = {sizes[at]}", ylabel="test accuracy minus its seed's mean")
     for measure, color in zip(MEASURES, ("#0072b2", "#009e73", "#d55e00"), strict=True):
@@ -158,5 +158,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Does a rough tiling tell generalisation?", run, draw, place="closing part, open questions: fidelity of adaptation"
+    "Does a rough tiling tell generalization?", run, draw, place="closing part, open questions: fidelity of adaptation"
 )

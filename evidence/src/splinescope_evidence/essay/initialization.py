@@ -162,20 +162,20 @@ def _train(net: nn.Module, x: Tensor, y: Tensor, steps: int, rate: float, genera
 
 def draw(numbers: dict[str, Any]) -> Any:
     figure, axes = subplots(2, len(numbers["sets"]))
-    colours = ("black", "#999999", "#56b4e9", "#e6a000", "#d55e00", "#009e73", "#cc79a7")
+    colors = ("black", "#999999", "#56b4e9", "#e6a000", "#d55e00", "#009e73", "#cc79a7")
     for (left, right), (data, found) in zip(np.reshape(axes, (-1, 2)), numbers["sets"].items(), strict=True):
-        for i, (of_kind, colour) in enumerate(zip(found.values(), colours, strict=True)):
+        for i, (of_kind, color) in enumerate(zip(found.values(), colors, strict=True)):
             curve = np.mean(of_kind["curves"], 0)
             smooth = np.convolve(curve, np.ones(10) / 10, mode="valid")
-            left.semilogy(np.arange(len(smooth)) + 10, smooth, color=colour)
-            right.plot(of_kind["accuracy"], [i] * len(of_kind["accuracy"]), "o", color=colour)
+            left.semilogy(np.arange(len(smooth)) + 10, smooth, color=color)
+            right.plot(of_kind["accuracy"], [i] * len(of_kind["accuracy"]), "o", color=color)
         left.set_ylim(bottom=max(1e-3, left.get_ylim()[0]))
         left.set_title(data)
         left.set_xlabel("step")
         left.set_ylabel("train loss (mean of 10 steps)")
         right.set_yticks(range(len(found)), [f"{kind}, rate {of['rate']:g}" for kind, of in found.items()])
-        for tick, colour in zip(right.get_yticklabels(), colours, strict=True):
-            tick.set_color(colour)  # the key to the curves
+        for tick, color in zip(right.get_yticklabels(), colors, strict=True):
+            tick.set_color(color)  # the key to the curves
         right.invert_yaxis()
         right.set_title(data)
         right.set_xlabel("test accuracy (one point a seed)")

@@ -74,9 +74,9 @@ def _cell(
 
 
 def chosen_rate(rates: tuple[float, ...], loss: Callable[[float], float]) -> dict[float, float]:
-    """Losses of the rates that were tried: some of the list, then neighbours of the best until both are there.
+    """Losses of the rates that were tried: some of the list, then neighbors of the best until both are there.
 
-    So the best of them is a rate whose neighbours in the list are no better, or an end of the list.
+    So the best of them is a rate whose neighbors in the list are no better, or an end of the list.
     """
     tried = {rate: loss(rate) for rate in rates[len(rates) // 4 : -len(rates) // 4 : 3]}
     while True:
@@ -174,7 +174,7 @@ def _speed(losses: list[float]) -> float:
 
 
 def _claims(found: dict[str, Any], depths: tuple[int, ...], steps: int) -> tuple[Claim, ...]:
-    where = "(Essay and decomposed, initialisation by data for real architectures: an open question.)"
+    where = "(Essay and decomposed, initialization by data for real architectures: an open question.)"
     level = 1 - 0.05 / (len(FAMILIES) * len(depths))
 
     def claim(text: str, other: str, line: float, reason: str) -> Claim:
@@ -221,7 +221,7 @@ def _claims(found: dict[str, Any], depths: tuple[int, ...], steps: int) -> tuple
 def draw(numbers: dict[str, Any]) -> Any:
     """Above: mean training loss against depth. Below: dimension of the last features at the start."""
     figure, axes = subplots(3, 2)
-    colours = dict(zip(STARTS, ("#d55e00", "#56b4e9", "#009e73", "black"), strict=True))
+    colors = dict(zip(STARTS, ("#d55e00", "#56b4e9", "#009e73", "black"), strict=True))
     depths = numbers["depths"]
     for i, family in enumerate(FAMILIES):
         for row, (key, label) in enumerate((("speed", f"mean train loss over {numbers['steps']} steps"),
@@ -229,8 +229,8 @@ def draw(numbers: dict[str, Any]) -> Any:
             ax = axes[3 * row + i]
             for start in STARTS:
                 values = np.array([numbers["cells"][f"{family}|{depth}|{start}"][key] for depth in depths])
-                ax.plot(depths, values.mean(1), "o-", ms=4, color=colours[start], label=start)
-                ax.fill_between(depths, values.min(1), values.max(1), color=colours[start], alpha=0.15, lw=0)
+                ax.plot(depths, values.mean(1), "o-", ms=4, color=colors[start], label=start)
+                ax.fill_between(depths, values.min(1), values.max(1), color=colors[start], alpha=0.15, lw=0)
             log_ticks(ax, depths)
             ax.set(title=family, xlabel="layers", ylabel=label, ylim=(0, None))
     axes[0].legend(frameon=False, fontsize=8)

@@ -49,7 +49,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"ratios": ratios, "second_difference": bend, "depth": depth},
         (
             judged(
-                "Instance norm moves the folds to the data as batch norm does (the essay on other normalisations; here "
+                "Instance norm moves the folds to the data as batch norm does (the essay on other normalizations; here "
                 f"on the feature maps of {depth} random convolutional layers, at digits against their negatives, which "
                 "a network without biases cannot tell apart in its first layer).",
                 f"folds at digits over folds at their negatives, layer {depth}, geometric means of {seeds} networks: "
@@ -63,7 +63,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ),
             judged(
                 "A network with instance norm on its feature maps still has linear regions (the essay on other "
-                "normalisations).",
+                "normalizations).",
                 "second difference inside one activation pattern, first layer: "
                 + ", ".join(f"{kind} {value:.1e}" for kind, value in bend.items()),
                 holds=[Check("second difference with instance norm", bend["instance"], "<", 1e-9,
@@ -129,7 +129,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     for kind, marker in zip(numbers["ratios"], "sovD^", strict=True):
         values = np.exp(np.log(numbers["ratios"][kind]).mean(0))
         ax.plot(range(1, numbers["depth"] + 1), values, marker=marker, label=kind)
-    ax.axhline(1, color="grey", linewidth=0.8)
+    ax.axhline(1, color="gray", linewidth=0.8)
     ax.set_xticks(range(1, numbers["depth"] + 1))
     ax.set_xlabel("convolutional layer")
     ax.set_ylabel("folds at digits / at their negatives")
@@ -138,5 +138,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Instance norm on feature maps: where its folds pass", run, draw, place="the part on other normalisations"
+    "Instance norm on feature maps: where its folds pass", run, draw, place="the part on other normalizations"
 )

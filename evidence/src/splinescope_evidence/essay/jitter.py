@@ -19,7 +19,7 @@ from splinescope_evidence.shared.words import span
 
 SIZES = (8, 16, 32, 64, 128)
 BEHIND_RELU = math.sqrt((1 / 4 - 3 / (4 * math.pi)) / (1 / 2 - 1 / (2 * math.pi)))
-"""Of the first layer's law, what is left behind a batch-normalised ReLU layer of independent Gaussian units: the norm
+"""Of the first layer's law, what is left behind a batch-normalized ReLU layer of independent Gaussian units: the norm
 takes the first two Hermite components of the ReLU out of a batch's mean."""
 
 
@@ -76,7 +76,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                              "the fall is not significant")],
             ),
             judged(
-                "(Ours.) Behind a normalised layer, folds jitter by what the norm leaves of each row's influence "
+                "(Ours.) Behind a normalized layer, folds jitter by what the norm leaves of each row's influence "
                 "(first order in 1/B).",
                 f"measured / predicted in the second layer, mean of {seeds} networks: " + _by_size(sizes, deeper),
                 holds=[Check("further end of an interval over networks from 1 (5% shared), largest over "

@@ -14,7 +14,7 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
 from splinescope_evidence.shared.intervals import interval
-from splinescope_evidence.shared.normalization import normalised_by, seeded
+from splinescope_evidence.shared.normalization import normalized_by, seeded
 
 SIZES = (8, 32, 256)
 FIRST = 100
@@ -72,7 +72,7 @@ def _excess(batch: int, steps: int, seed: int, points: int) -> tuple[float, floa
     optimizer = torch.optim.Adam(net.parameters(), 3e-3)
     for _ in range(steps):
         rows = torch.randperm(256, generator=generator)
-        outputs = normalised_by(net, train_x[rows[:8]], train_x[rows[:batch]])
+        outputs = normalized_by(net, train_x[rows[:8]], train_x[rows[:batch]])
         optimizer.zero_grad()
         nn.functional.cross_entropy(outputs, train_y[rows[:8]]).backward()
         optimizer.step()

@@ -100,6 +100,6 @@ EXPERIMENT = Experiment(
     "Does minibatch jitter enlarge margins?",
     run,
     draw,
-    place="the part on minibatches: jitter, margin and generalisation",
+    place="the part on minibatches: jitter, margin and generalization",
     revised=(1, 2, 3, 4),
 )

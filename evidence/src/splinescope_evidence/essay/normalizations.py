@@ -1,4 +1,4 @@
-"""What other normalisations do to the partition: a table on equal footing."""
+"""What other normalizations do to the partition: a table on equal footing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     view = Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
     ratios: dict[str, dict[str, list[float]]] = {place: {name: [] for name in NORMALIZATIONS} for place in PLACES}
     splits: dict[str, list[float]] = {name: [] for name in NORMALIZATIONS}
-    for i, (place, centre) in enumerate(PLACES.items()):
+    for i, (place, center) in enumerate(PLACES.items()):
         for s in range(seed, seed + seeds):
             if progress is not None:
                 progress((i * seeds + s - seed) / (2 * seeds), f"star {place}, seed {s}")
-            for row in compare_normalizations(star(50, centre), view, depth=depth, width=width, cells=cells, seed=s):
+            for row in compare_normalizations(star(50, center), view, depth=depth, width=width, cells=cells, seed=s):
                 ratios[place][row.name].append(float(row.ratios[-1]))
                 if place == "moved":
                     splits[row.name].append(float(row.splits[-1]))
@@ -36,7 +36,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"ratios": ratios, "splits": splits, "depth": depth, "width": width},
         (
             judged(
-                "Other normalisations move the folds to the data as batch norm does (essay, other normalisations).",
+                "Other normalizations move the folds to the data as batch norm does (essay, other normalizations).",
                 f"star off the origin, layer {depth}, near over far, mean of {seeds} networks (least to largest): "
                 + ", ".join(_told(name, values) for name, values in ratios["moved"].items()),
                 holds=[
@@ -50,7 +50,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 ],
             ),
             judged(
-                "With any of them the network still has linear regions (essay, other normalisations; of ours, those of "
+                "With any of them the network still has linear regions (essay, other normalizations; of ours, those of "
                 "what is computed from each input by itself: layer, instance, group and RMS norm).",
                 "second difference inside one activation pattern, one layer of 16 units: "
                 + ", ".join(f"{name} {value:.1e}" for name, value in bend.items())
@@ -106,7 +106,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         for y, value in zip(places + shift, means, strict=True):
             if not np.isfinite(value):
                 left.text(0.1, y, "no folds", va="center", fontsize=7)
-    left.axvline(1, color="grey", linewidth=0.8)
+    left.axvline(1, color="gray", linewidth=0.8)
     left.set_xlabel(f"folds near data / far from it, layer {numbers['depth']}")
     left.legend(frameon=False, fontsize="small")
     right.barh(places, [np.mean(numbers["splits"][name]) for name in names], 0.6, color="#e6a000")
@@ -118,5 +118,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "What other normalisations do to the folds", run, draw, place="the part on other normalisations", revised=(2,)
+    "What other normalizations do to the folds", run, draw, place="the part on other normalizations", revised=(2,)
 )

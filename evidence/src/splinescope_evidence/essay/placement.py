@@ -1,4 +1,4 @@
-"""Where the normalisation stands: before the non-linearity, after it, or nowhere."""
+"""Where the normalization stands: before the non-linearity, after it, or nowhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EPS = 1e-12
 def _split_shares(x: Tensor, width: int, depth: int, place: str, generator: torch.Generator) -> list[float]:
     """Per layer, the share of units with data on both sides of their fold: He weights, standard normal biases.
 
-    A batch norm in training mode, gamma 1 and beta 0, without its own bias effect: "before" normalises the
+    A batch norm in training mode, gamma 1 and beta 0, without its own bias effect: "before" normalizes the
     pre-activation (so that the bias has none), "after" the activation.
     """
     shares = []
@@ -57,18 +57,18 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     claims = (
         judged(
             "Before the non-linearity, batch norm lays every fold of every layer through the data (essay, placement of "
-            "the normalisation).",
+            "the normalization).",
             f"share of units with data on both sides, {seeds} networks {depth} x {width}, {text}",
             holds=[Check("least share over layers and networks", float(values["before"].min()), ">", 1 - 1e-9,
-                         "a centred unit that is not constant has both signs")],
+                         "a centered unit that is not constant has both signs")],
         ),
         judged(
-            "Placed after the non-linearity it does so too (essay, placement of the normalisation). Corrected: more "
-            "than no normalisation does, but not for all folds, and not for the first layer's.",
+            "Placed after the non-linearity it does so too (essay, placement of the normalization). Corrected: more "
+            "than no normalization does, but not for all folds, and not for the first layer's.",
             f"{text}; least difference before - after in the last layer {gain.min():.2f}",
             holds=[Check("least share over layers and networks", float(values["after"].min()), ">", 0.99, "all folds")],
             corrected=[
-                Check("least difference to no normalisation, last layer", float((last["after"] - last["none"]).min()),
+                Check("least difference to no normalization, last layer", float((last["after"] - last["none"]).min()),
                       ">", 0.05, "a twentieth of the units, in every network"),
                 Check("share in the first layer", first_after, "<", 0.99, "nothing stands before it"),
             ],
@@ -87,7 +87,7 @@ def draw(numbers: dict[str, Any]) -> Any:
             v.mean(0),
             ".-",
             color=color,
-            label={"none": "no normalisation"}.get(place, f"{place} the non-linearity"),
+            label={"none": "no normalization"}.get(place, f"{place} the non-linearity"),
         )
         ax.fill_between(layers, v.min(0), v.max(0), color=color, alpha=0.2, lw=0)
     ax.set(xlabel="layer", ylabel="share of units with data on both sides", ylim=(0, 1.03))
@@ -96,5 +96,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Normalisation before or after the non-linearity", run, draw, place="the part on where the normalisation is placed"
+    "Normalization before or after the non-linearity", run, draw, place="the part on where the normalization is placed"
 )

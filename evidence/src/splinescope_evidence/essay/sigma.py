@@ -16,7 +16,7 @@ from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.normalization import star
 from splinescope_research.normalizations import normalized_mlp, sign_changes
 
-ARMS = ("alike, recentred", "alike, rescaled too", "unequal, recentred", "unequal, rescaled too")
+ARMS = ("alike, recentered", "alike, rescaled too", "unequal, recentered", "unequal, rescaled too")
 """Rows of one length or of lengths over two decades; batch norm's mean alone, or its deviation too."""
 
 
@@ -35,7 +35,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ratios[arm].append(density.ratio(layers, near=0.25, far=1.0))
             if s == 0:
                 pictures[arm] = density.rasters[layers].values.tolist()
-    gains = {kind: np.array(ratios[f"{kind}, rescaled too"]) / np.array(ratios[f"{kind}, recentred"])
+    gains = {kind: np.array(ratios[f"{kind}, rescaled too"]) / np.array(ratios[f"{kind}, recentered"])
              for kind in ("alike", "unequal")}  # fmt: skip
     ends = {kind: ratio_interval(gain) for kind, gain in gains.items()}
     moved = max(_moved(width, layers, seed + s, view) for s in range(seeds))
@@ -47,7 +47,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "Sigma draws folds of later layers to the data: with it they are denser there than with the mean "
                 "alone.",
                 f"density near over far at layer {layers}, width {width}, {seeds} networks: rows of one length "
-                f"{mean[ARMS[0]]:.1f} recentred, {mean[ARMS[1]]:.1f} rescaled too, factor "
+                f"{mean[ARMS[0]]:.1f} recentered, {mean[ARMS[1]]:.1f} rescaled too, factor "
                 f"{float(np.exp(np.log(gains['alike']).mean())):.2f} (95% interval {ends['alike'][0]:.2f} to "
                 f"{ends['alike'][1]:.2f}); rows of unequal length {mean[ARMS[2]]:.1f} and {mean[ARMS[3]]:.1f}, factor "
                 f"{float(np.exp(np.log(gains['unequal']).mean())):.2f} (95% interval {ends['unequal'][0]:.2f} to "

@@ -17,7 +17,7 @@ COLORS: dict[str, str] = {
     Verdict.FAILS: "#c8421b",
     Verdict.INCONCLUSIVE: "#a9adb3",
 }
-"""Told apart with colour-blind eyes and on dark pages."""
+"""Told apart with color-blind eyes and on dark pages."""
 
 _SIDE, _STEP, _APART, _LEFT, _WIDTH = 15, 21, 7, 10, 760
 
@@ -44,7 +44,7 @@ def overview_squares(rows: Iterable[tuple[str, list[list[dict[str, str]]]]]) -> 
     parts.append(_legend(y))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="overview" viewBox="0 0 {_WIDTH} {y + 46}" role="img" '
-        'aria-label="A square for each claim, coloured by its verdict" font-family="system-ui,sans-serif" '
+        'aria-label="A square for each claim, colored by its verdict" font-family="system-ui,sans-serif" '
         f'font-size="13" fill="currentColor">\n{chr(10).join(parts)}\n</svg>\n'
     )
 

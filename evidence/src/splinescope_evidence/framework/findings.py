@@ -27,11 +27,11 @@ VERDICTS = (Verdict.HOLDS, Verdict.CORRECTED, Verdict.FAILS, Verdict.INCONCLUSIV
 
 INTRODUCED = {
     "essay": 'An essay on Balestriero and Baraniuk\'s "Batch Normalization, Explained" says that batch norm fits a '
-    "network's tiles to its data before any training, and that minibatches help to generalise.",
+    "network's tiles to its data before any training, and that minibatches help to generalize.",
     "survey": "Balestriero, Humayun and Baraniuk survey what follows from one fact: a ReLU network is an affine map on "
     "each of many convex tiles.",
     "meanfield": "Ma and Ying read batch norm in two-layer networks as a change of metric, and let the width grow.",
-    "decomposed": "Nachum, Bondaschi, Gastpar and Khina take batch norm apart into recentring, rescaling and "
+    "decomposed": "Nachum, Bondaschi, Gastpar and Khina take batch norm apart into recentering, rescaling and "
     "non-linearity, and follow a batch through depth.",
     "ours": "Claims that no paper makes, found along the way.",
 }
@@ -266,7 +266,7 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
 
 
 def badge(verdict: str) -> str:
-    """A verdict in its colour."""
+    """A verdict in its color."""
     return f'<span class="verdict {verdict.replace(" ", "-")}">{verdict}</span>'
 
 

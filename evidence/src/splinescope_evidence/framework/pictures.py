@@ -28,7 +28,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "figure.titlesize": 11,
 }
-"""One look for all figures, with colours that colour-blind eyes tell apart."""
+"""One look for all figures, with colors that color-blind eyes tell apart."""
 
 WIDTH = 1000
 """Pixels, at most: a page is narrower."""
@@ -67,7 +67,7 @@ def draw_figures(run: Path, docs: Path) -> list[Path]:
             figure.savefig(pixels, dpi=min(DPI, WIDTH / figure.get_figwidth()), format="png", bbox_inches="tight")
         pyplot.close(figure)
         drawn.append(folder / f"{result['id']}.png")
-        # A palette of 128 colours: lines and text do not outgrow it, and a file is a third of the size.
+        # A palette of 128 colors: lines and text do not outgrow it, and a file is a third of the size.
         Image.open(pixels).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(drawn[-1], optimize=True)
     return drawn
 

@@ -80,7 +80,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         (
             judged(
                 "With batch norm neurons turn faster in directions of low variance, far more so than without (section "
-                "4.1, which writes 'where E b.x is small': read as E (b.x)^2, for with centred data E b.x is 0 in all "
+                "4.1, which writes 'where E b.x is small': read as E (b.x)^2, for with centered data E b.x is 0 in all "
                 "directions).",
                 f"speed near the low-variance axis over that near the high-variance one, batch norm and plain, one set "
                 f"of {4 * n} points: {text}",

@@ -71,12 +71,12 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "hardly change.",
                 f"length after = sqrt(n^2 + (push/n)^2) to {error:.1e}; never below sqrt(2 push): {floor}; the "
                 "order is "
-                f"reversed for {reversed_everywhere:.0%} of all neighbouring lengths from {step.before[0]:g} to "
+                f"reversed for {reversed_everywhere:.0%} of all neighboring lengths from {step.before[0]:g} to "
                 f"{step.before[-1]:g}; median length after {np.median(step.after[0]):.2g} from {step.before[0]:g}, "
                 f"{np.median(step.after[-1]):.3g} from {step.before[-1]:g}",
                 holds=[
                     Check(
-                        "share of neighbouring lengths in reversed order",
+                        "share of neighboring lengths in reversed order",
                         reversed_everywhere,
                         ">",
                         0.999,

@@ -15,7 +15,7 @@ from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.meanfield import random_neurons, relu_data
 
 SMALL = (0.1, 0.001)
-"""Shares of the starting loss below which descent at a rate has learnt, roughly and well."""
+"""Shares of the starting loss below which descent at a rate has learned, roughly and well."""
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -55,7 +55,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                for share, (_, high) in zip(SMALL, ends, strict=True)]
         + [Check("lower end of the interval of the gain, least", min(low for low, _ in ends), "<", 0.0, why)],
         needs=[Check("decades of rate that work, least", float(min(d.min() for d in decades.values())), ">",
-                     0.5 * spacing, "the task must be learnt at some rates"),
+                     0.5 * spacing, "the task must be learned at some rates"),
                Check("decades of rate that work, most", float(max(d.max() for d in decades.values())), "<",
                      count * spacing - 1.5 * spacing, "rates must be tried beyond those that work")],
     )  # fmt: skip

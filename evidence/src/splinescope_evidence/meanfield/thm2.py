@@ -59,14 +59,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             progress(0.5 + 0.1 * k, f"flows, network {k + 1}")
         flows.append(_gaps(seed + k, times))
     gaps = flows[0]
-    field, along = max(errors), max(max(g["manifold"] + g["normalised"]) for g in flows)
+    field, along = max(errors), max(max(g["manifold"] + g["normalized"]) for g in flows)
     off = [g["unit length"][-1] for g in flows]
     numbers = {"times": times.tolist(), "gaps": gaps, "labels": labels, "field_errors": errors}
     return Outcome(
         numbers,
         (
             judged(
-                "The normalised image of the batch-norm gradient is minus the Riemannian gradient of the "
+                "The normalized image of the batch-norm gradient is minus the Riemannian gradient of the "
                 "plain network's loss (Theorem 2; equations (6) to (8)). Corrected: the printed signs of the "
                 "velocities and of the gradient are misprints, which no measurement could confirm, a factor 1/m is "
                 "lost in the proof, and the metric carries |b_k(0)|^2.",
@@ -77,7 +77,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ),
             judged(
                 "The three flows are one motion (Theorem 2).",
-                f"largest difference of normalised neurons {along:.1e} up to t = {times[-1]:g} at rtol 1e-9, "
+                f"largest difference of normalized neurons {along:.1e} up to t = {times[-1]:g} at rtol 1e-9, "
                 f"{len(flows)} networks",
                 holds=[Check("largest difference", along, "<", 1e-6, "local errors of 1e-9 over some hundred steps")],
             ),
@@ -101,7 +101,7 @@ def _gaps(seed: int, times: np.ndarray) -> dict[str, list[float]]:
     true = flow(net, data, times=times, dynamics="euclidean", rtol=1e-9, atol=1e-11)
     others = {
         "manifold": flow(net, data, times=times, rtol=1e-9, atol=1e-11),
-        "normalised": flow(net, data, times=times, dynamics="normalized", rtol=1e-9, atol=1e-11),
+        "normalized": flow(net, data, times=times, dynamics="normalized", rtol=1e-9, atol=1e-11),
         "unit length": flow(net, data, times=times, unit_length=True, rtol=1e-9, atol=1e-11),
     }
     return {name: (other.b - true.directions).abs().amax(dim=(1, 2)).tolist() for name, other in others.items()}

@@ -86,7 +86,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         (
             judged(
                 "The measures of wider and wider networks converge, at a fixed time, when their starts do (Theorem 4).",
-                f"W2 of neighbouring widths at t = {time:g}: slope {end.slope:.3f}, 95% interval over {len(seeds)} "
+                f"W2 of neighboring widths at t = {time:g}: slope {end.slope:.3f}, 95% interval over {len(seeds)} "
                 f"independent starts {end.low:.3f} to {end.high:.3f}; {even_rate.slope:.2f} for an even grid",
                 holds=[
                     Check(

@@ -115,9 +115,9 @@ def draw(numbers: dict[str, Any]) -> Figure:
     figure, (ax,) = subplots(1)
     for (name, excess), style in zip(numbers["excess"].items(), ("o-", "s--", "^:"), strict=True):
         word = "separates" if numbers["separates"][name] else "does not separate"
-        colour = ax.loglog(numbers["times"][1:], excess[0][1:], style, ms=4, label=f"{name} ({word})")[0].get_color()
+        color = ax.loglog(numbers["times"][1:], excess[0][1:], style, ms=4, label=f"{name} ({word})")[0].get_color()
         for other in excess[1:]:
-            ax.loglog(numbers["times"][1:], other[1:], "-", color=colour, lw=0.6, alpha=0.6)
+            ax.loglog(numbers["times"][1:], other[1:], "-", color=color, lw=0.6, alpha=0.6)
     ax.set(xlabel="mean-field time", ylabel="loss above the optimum")
     ax.legend(frameon=False)
     return figure

@@ -69,16 +69,16 @@ def accepted(sampler: PolaritySampler, rho: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class LabelledGenerator:
+class LabeledGenerator:
     """A generator with a normal latent and a network that labels its outputs."""
 
     name: str
     generator: nn.Module
     latent: int
-    labeller: Callable[[Tensor], Tensor]
+    labeler: Callable[[Tensor], Tensor]
 
 
-def real_generators() -> list[LabelledGenerator]:
+def real_generators() -> list[LabeledGenerator]:
     """The published MNIST generators with the LeNet that labels them, where their files are; else none.
 
     The folder is named by SPLINESCOPE_TEST_DATA, or is ../shared/data.
@@ -101,9 +101,9 @@ def real_generators() -> list[LabelledGenerator]:
     state = _weights(folder / "disentangling_vae" / "VAE_mnist.pt")
     conv.load_state_dict({key[len("decoder.") :]: value for key, value in state.items() if key.startswith("decoder.")})
     return [
-        LabelledGenerator("MLP GAN", gan.eval(), 64, lambda x: label((x.view(-1, 1, 28, 28) + 1) / 2)),
-        LabelledGenerator("MLP VAE", dense.eval(), 20, lambda x: label(x.view(-1, 1, 28, 28))),
-        LabelledGenerator("conv VAE", conv.eval(), 10, label),
+        LabeledGenerator("MLP GAN", gan.eval(), 64, lambda x: label((x.view(-1, 1, 28, 28) + 1) / 2)),
+        LabeledGenerator("MLP VAE", dense.eval(), 20, lambda x: label(x.view(-1, 1, 28, 28))),
+        LabeledGenerator("conv VAE", conv.eval(), 10, label),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Training runs on the digits, long after the training set is learnt, with local complexity and robustness measured."""
+"""Training runs on digits, long after the training set is learned, with local complexity and robustness measured."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Run:
 
 
 def network(setting: Setting) -> nn.Sequential:
-    """The MLP 64-w-w-w-10, PyTorch's default initialisation."""
+    """The MLP 64-w-w-w-10, PyTorch's default initialization."""
     layers: list[nn.Module] = [nn.Flatten()]
     size = 64
     for _ in range(3):

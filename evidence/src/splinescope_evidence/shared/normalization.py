@@ -1,4 +1,4 @@
-"""What the experiments on normalisation share: point sets and training loops."""
+"""What the experiments on normalization share: point sets and training loops."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from splinescope_evidence.shared.intervals import interval
 KINDS = ("zero bias", "random bias", "batch")
 
 
-def star(n: int = 50, centre: tuple[float, float] = (0.0, 0.0)) -> Tensor:
+def star(n: int = 50, center: tuple[float, float] = (0.0, 0.0)) -> Tensor:
     """`[n, 2]` points on a five-pointed star of radius 1 (inner radius .45), evenly along its ten edges."""
     corners = np.array([[r * math.sin(a), r * math.cos(a)] for a, r in _corners()])
     place = np.arange(n) / n * 10
     edge, share = place.astype(int), (place % 1)[:, None]
     points = corners[edge] * (1 - share) + corners[(edge + 1) % 10] * share
-    return torch.from_numpy(points + np.array(centre))
+    return torch.from_numpy(points + np.array(center))
 
 
 def _corners() -> list[tuple[float, float]]:
@@ -67,13 +67,13 @@ def train_moons(
     for _ in range(steps):
         order = torch.randperm(len(x), generator=generator)
         of_loss, of_statistics = order[:loss_batch], order[:statistics_batch]
-        outputs = normalised_by(net, x[of_loss], x[of_statistics])
+        outputs = normalized_by(net, x[of_loss], x[of_statistics])
         optimizer.zero_grad()
         nn.functional.cross_entropy(outputs, y[of_loss]).backward()
         optimizer.step()
 
 
-def normalised_by(net: nn.Sequential, x: Tensor, statistics: Tensor) -> Tensor:
+def normalized_by(net: nn.Sequential, x: Tensor, statistics: Tensor) -> Tensor:
     """The network at x with batch norms that take mean and variance from other rows, gradients included."""
     for layer in net:
         if isinstance(layer, nn.BatchNorm1d):

@@ -1,16 +1,16 @@
-// Colours: viridis for numbers, Paul Tol's muted scheme for classes. Both are safe for colour-blind readers; points have a
-// mark per class, too, which is told apart in grey.
+// Colors: viridis for numbers, Paul Tol's muted scheme for classes. Both are safe for color-blind readers; points have a
+// mark per class, too, which is told apart in gray.
 
 const VIRIDIS = "44015448186a472d7b4240863b528b33638d2c728e26828e21918c1fa08828ae803fbc735ec96284d44baddc30d8e219fde725"
 const CATEGORIES = ["#88ccee", "#cc6677", "#ddcc77", "#117733", "#332288", "#aa4499", "#44aa99", "#999933", "#882255",
   "#661100", "#6699cc", "#888888"]
 export const CLASS_COLORS = CATEGORIES.length
-export const FIRST_FOLD = 0.5 // of the table: darker colours are lost on the dark ground that folds are drawn on
+export const FIRST_FOLD = 0.5 // of the table: darker colors are lost on the dark ground that folds are drawn on
 
 const hexToRgb = hex => [0, 2, 4].map(i => parseInt(hex.slice(i, i + 2), 16))
 const STOPS = Array.from({length: VIRIDIS.length / 6}, (_, i) => hexToRgb(VIRIDIS.slice(6 * i)))
 
-export function levelOf(q, value) { // a value's place on the colour table, 0 to 1
+export function levelOf(q, value) { // a value's place on the color table, 0 to 1
   if (q.categories) return ((value % CATEGORIES.length) + 0.5) / CATEGORIES.length
   const f = q.log ? Math.log : v => v
   return q.high > q.low ? Math.min(1, (f(Math.max(value, q.low)) - f(q.low)) / (f(q.high) - f(q.low))) : 0.5
@@ -22,7 +22,7 @@ export function colorAt(q, level) { // [r, g, b], 0 to 255
   return STOPS[i].map((v, k) => Math.round(v + (at - i) * (STOPS[i + 1][k] - v)))
 }
 
-export function colorTable(q) { // 256 colours from one end of the scale to the other, as the painters take them
+export function colorTable(q) { // 256 colors from one end of the scale to the other, as the painters take them
   const table = new Uint8Array(256 * 4)
   for (let i = 0; i < 256; i++) table.set([...colorAt(q, i / 255), 255], 4 * i)
   return table
@@ -43,7 +43,7 @@ export const CLASS_LEVEL = `float classLevel(vec4 seen[3], int classes) {
   return (float(best) + .5) / ${CLASS_COLORS}.;
 }`
 
-export function themeColor(element, name, otherwise) { // a colour of the page, told by its style as #rrggbb: [r, g, b], 0 to 1
+export function themeColor(element, name, otherwise) { // a color of the page, told by its style as #rrggbb: [r, g, b], 0 to 1
   const text = getComputedStyle(element).getPropertyValue(name).trim()
   return /^#[0-9a-f]{6}$/.test(text) ? rgbOf(text) : otherwise
 }
@@ -76,7 +76,7 @@ export function hatch(label, size = 1) { // a class's hatching, as a canvas to r
 
 export function rgbOf(hex) { return hexToRgb(hex.slice(1)).map(v => v / 255) }
 
-export function sharedScale(frames, name) { // one scale of a quantity for several tilings; {} where it is classes that are coloured
+export function sharedScale(frames, name) { // one scale of a quantity for several tilings; {} where it is classes that are colored
   const all = frames.map(data => data.quantities.find(q => q.name === name)).filter(q => q && !q.categories)
   return all.length ? {low: Math.min(...all.map(q => q.low)), high: Math.max(...all.map(q => q.high)), log: all.every(q => q.log)} : {}
 }

@@ -1,8 +1,8 @@
 // Geometry of tiles for drawing and looking up, all in float64 until positions are handed to the GPU.
 //
-// A tile of over a pixel or two becomes a polygon; smaller ones are "dust", drawn as the mean of their colours in the
+// A tile of over a pixel or two becomes a polygon; smaller ones are "dust", drawn as the mean of their colors in the
 // cells of a raster: what the exact picture looks like from that far. Nothing is left out at any zoom, unless there are
-// millions of tiles: then `data.rest` is a raster with the number of a tile in each cell, whose colour stands for those
+// millions of tiles: then `data.rest` is a raster with the number of a tile in each cell, whose color stands for those
 // that the data does not have.
 
 const FEW = 200_000 // tiles up to which as many as 12 outputs per corner are handed to the GPU
@@ -136,7 +136,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
       mesh.size[n] = size
       const depth = at(i)
       mesh.depth[n] = depth
-      if (depth !== 255 && mine(i)) { // the line has the colour of its last vertex (flat shading): from the next corner to this one
+      if (depth !== 255 && mine(i)) { // the line has the color of its last vertex (flat shading): from the next corner to this one
         mesh.lines[lines++] = i + 1 < length ? n + 1 : first
         mesh.lines[lines++] = n
       }
@@ -168,7 +168,7 @@ export function buildMesh(data, bounds, x, y, half, scale) {
   return mesh
 }
 
-// The dust of a mesh as an RGBA image of the part `box` of its plane: area-weighted mean of the colours
+// The dust of a mesh as an RGBA image of the part `box` of its plane: area-weighted mean of the colors
 // of tiles, at `place(tile)` of the table; alpha 0 where there is none.
 export function dustImage(data, bounds, mesh, table, place) {
   const [x0, y0, x1, y1] = dustBox(data, mesh), cells = length => Math.max(1, Math.ceil(length * mesh.scale / DUST))
@@ -193,7 +193,7 @@ export function dustImage(data, bounds, mesh, table, place) {
   return {width, height, pixels, box: [x0 - mesh.x, y0 - mesh.y, x1 - mesh.x, y1 - mesh.y]}
 }
 
-export function restAt(rest, x, y) { // the tile whose colour stands for those that the data does not have; -1: none is missing
+export function restAt(rest, x, y) { // the tile whose color stands for those that the data does not have; -1: none is missing
   if (!rest) return -1
   const [x0, y0, x1, y1] = rest.box, column = Math.floor((x - x0) / (x1 - x0) * rest.width), row = Math.floor((y - y0) / (y1 - y0) * rest.height)
   return column >= 0 && row >= 0 && column < rest.width && row < rest.height ? rest.tiles[row * rest.width + column] : -1

@@ -82,7 +82,7 @@ export class Painter {
     this.counts = [mesh.triangles.length, mesh.lines.length]
   }
 
-  setLevels(levels) { this.textures.setNumbers("values", levels) } // one number per tile, on the colour table
+  setLevels(levels) { this.textures.setNumbers("values", levels) } // one number per tile, on the color table
 
   setColors(table) { this.textures.setPixels("colors", table, 256, 1) }
 

@@ -30,7 +30,7 @@ export function explore(root, data) {
   if (data.labels?.length) $("anchors").nextSibling.textContent = " data"
   $("home").onclick = () => view.home()
   view.onhover = (tile, x, y) => fillList($("tile"), tileRows(view, tile, x, y))
-  view.onview = () => fillList($("where"), [["centre", `${number(view.x)}, ${number(view.y)}`], ["width", number(view.width / view.scale)]])
+  view.onview = () => fillList($("where"), [["center", `${number(view.x)}, ${number(view.y)}`], ["width", number(view.width / view.scale)]])
   view.onhover(-1, 0, 0)
   if (data.look) takeLook($, view, data.look)
   view.onview()
@@ -39,7 +39,7 @@ export function explore(root, data) {
   return view
 }
 
-// The same for moments of a training, `{moments: [data with `moment`, its name]}`, with a slider through time; one scale of colours for all.
+// The same for moments of a training, `{moments: [data with `moment`, its name]}`, with a slider through time; one scale of colors for all.
 // A moment may have `layers` of its own; `words` are told beside the picture.
 export function exploreFilm(root, {moments, look, words}) {
   for (const {name} of moments[0].quantities) {

@@ -6,7 +6,7 @@ import {markOf, pointColor} from "./colors.js"
 import {element, fillList, timeSlider} from "./words.js"
 
 const MARGIN = 0.06
-const CLASSES = 10 // colours beyond are of no class
+const CLASSES = 10 // colors beyond are of no class
 
 export function drawPanel(canvas, scene, i, at, bold = 1) { // one panel of a scene at a moment
   const moment = scene.moments[at], classes = moment.classes ?? scene.classes, sizes = moment.sizes ?? scene.sizes

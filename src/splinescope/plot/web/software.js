@@ -1,7 +1,7 @@
 // The painter for browsers without a graphics card: the same picture as painter.js, pixel by pixel.
 //
 // Such browsers offer WebGL not at all, or imitate a card; the imitation is ten times slower than drawing convex tiles
-// row by row. Tiles are filled where a pixel's centre is inside, so neighbours leave no gap and never overlap.
+// row by row. Tiles are filled where a pixel's center is inside, so neighbors leave no gap and never overlap.
 
 import {CLASS_COLORS, foldLevel} from "./colors.js"
 
@@ -75,7 +75,7 @@ export class SoftwarePainter {
     this.fill(first, end, (x, y) => color(best(k => maps[k][0] + maps[k][1] * (x - xs[first]) + maps[k][2] * (y - ys[first]), classes)))
   }
 
-  fill(first, end, color) { // a convex polygon; `color` is one for all, or a function of a pixel's centre
+  fill(first, end, color) { // a convex polygon; `color` is one for all, or a function of a pixel's center
     const {xs, ys, lefts, rights, pixels, width, height} = this
     let top = Infinity, bottom = -Infinity
     for (let c = first; c < end; c++) { if (ys[c] < top) top = ys[c]; if (ys[c] > bottom) bottom = ys[c] }
@@ -149,7 +149,7 @@ export class SoftwarePainter {
 }
 
 const OUTPUTS = ["outputs0", "outputs1", "outputs2"]
-const place = level => Math.round(255 * Math.min(1, Math.max(0, level))) // on the table of colours
+const place = level => Math.round(255 * Math.min(1, Math.max(0, level))) // on the table of colors
 const rgba = (r, g, b) => (255 << 24 | b << 16 | g << 8 | r) >>> 0 // as the four bytes lie in memory
 
 function best(value, classes) { // the class that wins; of one output, its sign

@@ -57,7 +57,7 @@ export class Solid {
     for (let t = 0; t < count; t++) starts[t + 1] += starts[t]
     const next = starts.slice(0, count), own = this.own = new Uint32Array(starts[count])
     for (let i = 0; i < tiles.length; i++) if (tiles[i] >= 0) own[next[tiles[i]]++] = i >> 1
-    this.centres = new Float64Array(3 * count)
+    this.centers = new Float64Array(3 * count)
     this.radii = new Float64Array(count)
     this.volumes = new Float64Array(count)
     for (let t = 0; t < count; t++) {
@@ -65,7 +65,7 @@ export class Solid {
       let seen = 0
       for (let i = starts[t]; i < starts[t + 1]; i++) for (let c = offsets[own[i]]; c < offsets[own[i] + 1]; c++, seen++)
         for (let k = 0; k < 3; k++) middle[k] += p[3 * corners[c] + k]
-      for (let k = 0; k < 3; k++) this.centres[3 * t + k] = middle[k] /= seen || 1
+      for (let k = 0; k < 3; k++) this.centers[3 * t + k] = middle[k] /= seen || 1
       let far = 0, volume = 0
       for (let i = starts[t]; i < starts[t + 1]; i++) {
         const w = own[i]
@@ -81,7 +81,7 @@ export class Solid {
     this.flips = new Uint8Array(walls.depths.length)
     for (let w = 0; w < walls.depths.length; w++) { // corners of a wall may go around it either way, seen from its first tile
       const first = tiles[2 * w] >= 0 ? tiles[2 * w] : tiles[2 * w + 1], outward = tiles[2 * w] >= 0 ? 1 : -1
-      const side = dot(this.planes, 4 * w, this.centres.subarray(3 * first, 3 * first + 3)) - this.planes[4 * w + 3]
+      const side = dot(this.planes, 4 * w, this.centers.subarray(3 * first, 3 * first + 3)) - this.planes[4 * w + 3]
       if (side * outward <= 0) continue
       this.flips[w] = 1
       for (let k = 0; k < 4; k++) this.planes[4 * w + k] *= -1
@@ -148,14 +148,14 @@ export class Solid {
   // The first cell on a ray: {tile, at} with `at` in the cell where it stands when not pulled apart; null if there is none.
   // how: {pull, plane (cells end there; or null), among (flags of tiles; or null for all)}
   meet(origin, direction, {pull = 0, plane = null, among = null} = {}) {
-    const {centres, radii, starts, own, planes} = this, tiles = this.data.walls.tiles
+    const {centers, radii, starts, own, planes} = this, tiles = this.data.walls.tiles
     let nearest = Infinity, found = null
     for (let t = 0; t < radii.length; t++) {
       if (among && !among[t]) continue
-      const x = origin[0] - (1 + pull) * centres[3 * t], y = origin[1] - (1 + pull) * centres[3 * t + 1], z = origin[2] - (1 + pull) * centres[3 * t + 2]
+      const x = origin[0] - (1 + pull) * centers[3 * t], y = origin[1] - (1 + pull) * centers[3 * t + 1], z = origin[2] - (1 + pull) * centers[3 * t + 2]
       const along = x * direction[0] + y * direction[1] + z * direction[2]
       if (x * x + y * y + z * z - along * along > radii[t] * radii[t] || -along - radii[t] > nearest) continue
-      const from = [0, 1, 2].map(k => origin[k] - pull * centres[3 * t + k])
+      const from = [0, 1, 2].map(k => origin[k] - pull * centers[3 * t + k])
       let enter = 0, leave = Infinity
       const clip = (normal, height, sign) => { // keep sign * (normal . p) <= sign * height
         const rate = sign * (normal[0] * direction[0] + normal[1] * direction[1] + normal[2] * direction[2])
@@ -173,10 +173,10 @@ export class Solid {
   }
 
   at(point) { // the cell of a point; -1 if none
-    const {centres, radii, starts, own, planes} = this, tiles = this.data.walls.tiles
+    const {centers, radii, starts, own, planes} = this, tiles = this.data.walls.tiles
     let best = -1e-9, found = -1
     for (let t = 0; t < radii.length; t++) {
-      const x = point[0] - centres[3 * t], y = point[1] - centres[3 * t + 1], z = point[2] - centres[3 * t + 2]
+      const x = point[0] - centers[3 * t], y = point[1] - centers[3 * t + 1], z = point[2] - centers[3 * t + 2]
       if (x * x + y * y + z * z > radii[t] * radii[t] * (1 + 1e-9)) continue
       let room = Infinity
       for (let i = starts[t]; i < starts[t + 1] && room > best; i++) {

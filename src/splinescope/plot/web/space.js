@@ -57,9 +57,9 @@ export class SpaceView {
     this.solid = new Solid(data)
     this.deepest = data.walls.depths.reduce((a, b) => Math.max(a, b), 1)
     this.classes = this.solid.outputs <= MOST_CLASSES ? this.solid.outputs : 0
-    const centres = new Float32Array(4 * this.count)
-    for (let t = 0; t < this.count; t++) for (let k = 0; k < 3; k++) centres[4 * t + k] = this.solid.centres[3 * t + k]
-    this.painter.setCentres(centres)
+    const centers = new Float32Array(4 * this.count)
+    for (let t = 0; t < this.count; t++) for (let k = 0; k < 3; k++) centers[4 * t + k] = this.solid.centers[3 * t + k]
+    this.painter.setCentres(centers)
     this.built = {}
     this.apart = null
     this.buildFixed()
@@ -200,7 +200,7 @@ export class SpaceView {
 
   toScreen(t) { return this.camera.toScreen(this.solid.fromSlice(t)) } // pixels of a point of the slice, where nothing is pulled apart
 
-  // colours
+  // colors
 
   takeTheme() {
     this.ground = themeColor(this.overlay, "--ground", [1, 1, 1])
@@ -247,7 +247,7 @@ export class SpaceView {
       if (close) pen.closePath()
     }
     if (this.hovered >= 0 && this.hovered < this.count) {
-      const shift = [0, 1, 2].map(k => this.pull * this.solid.centres[3 * this.hovered + k])
+      const shift = [0, 1, 2].map(k => this.pull * this.solid.centers[3 * this.hovered + k])
       pen.beginPath()
       for (const wall of this.solid.outline(this.hovered)) ring(wall.map(p => p.map((v, k) => v + shift[k])))
       pen.strokeStyle = "#fff"; pen.lineWidth = 3.5; pen.stroke()
@@ -314,9 +314,9 @@ export class SpaceView {
   handles() { // on the screen: the plane's middle, to move it, and an arrow's tip, to turn it
     const points = this.planeRing()
     if (!points.length) return null
-    const centre = [0, 1, 2].map(k => points.reduce((sum, p) => sum + p[k], 0) / points.length)
-    const middle = this.camera.toScreen(centre), tip = this.camera.toScreen(centre.map((v, k) => v + .45 * this.plane.normal[k]))
-    return middle && tip ? {centre, middle: middle.slice(0, 2), tip: tip.slice(0, 2)} : null
+    const center = [0, 1, 2].map(k => points.reduce((sum, p) => sum + p[k], 0) / points.length)
+    const middle = this.camera.toScreen(center), tip = this.camera.toScreen(center.map((v, k) => v + .45 * this.plane.normal[k]))
+    return middle && tip ? {center, middle: middle.slice(0, 2), tip: tip.slice(0, 2)} : null
   }
 
   // looking things up
@@ -344,18 +344,18 @@ export class SpaceView {
     const handles = this.show.plane && this.handles(), near = p => Math.hypot(px - p[0], py - p[1]) < GRIP
     if (!handles) return null
     const {normal, offset} = this.plane
-    if (near(handles.tip)) return {move: (x, y) => this.turnPlane(handles.centre, x, y), end() {}}
+    if (near(handles.tip)) return {move: (x, y) => this.turnPlane(handles.center, x, y), end() {}}
     if (!near(handles.middle)) return null
     const along = [handles.tip[0] - handles.middle[0], handles.tip[1] - handles.middle[1]], square = Math.max(100, along[0] ** 2 + along[1] ** 2)
     return {move: (x, y) => this.setPlane(normal, offset + .45 * ((x - px) * along[0] + (y - py) * along[1]) / square), end() {}}
   }
 
-  turnPlane(centre, px, py) { // so that the arrow points to the pointer: to where its ray passes nearest, or meets the ball
-    const {origin, direction} = this.camera.ray(px, py), arm = origin.map((v, k) => v - centre[k]), along = -inner(arm, direction)
+  turnPlane(center, px, py) { // so that the arrow points to the pointer: to where its ray passes nearest, or meets the ball
+    const {origin, direction} = this.camera.ray(px, py), arm = origin.map((v, k) => v - center[k]), along = -inner(arm, direction)
     const foot = arm.map((v, k) => v + along * direction[k]), rest = .45 ** 2 - inner(foot, foot), depth = rest > 0 ? Math.sqrt(rest) : 0
     const toward = inner(this.plane.normal, direction) > 0 ? 1 : -1
     const normal = foot.map((v, k) => v + toward * depth * direction[k]), length = norm(normal)
-    this.setPlane(normal, inner(normal, centre) / length)
+    this.setPlane(normal, inner(normal, center) / length)
   }
 
   listen() {

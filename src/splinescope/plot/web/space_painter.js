@@ -10,14 +10,14 @@ const SPACE_VERTEX = `#version 300 es
 precision highp float; precision highp int;
 layout(location=0) in vec3 position; layout(location=1) in uint tile; layout(location=2) in uint depth;
 layout(location=3) in float size; layout(location=4) in vec4 outputs0; layout(location=5) in vec4 outputs1; layout(location=6) in vec4 outputs2;
-uniform mat4 camera; uniform float pull, deepest, pixels, spot; uniform highp sampler2D values, centres; uniform int mode;
+uniform mat4 camera; uniform float pull, deepest, pixels, spot; uniform highp sampler2D values, centers; uniform int mode;
 flat out float level; flat out float strength; out vec3 place; out vec3 home; out vec4 seen[3];
 void main() {
   int width = textureSize(values, 0).x;
   ivec2 cell = ivec2(int(tile) % width, int(tile) / width);
   bool free = tile == 0xffffffffu; // of no tile
   home = position;
-  place = position + (free ? vec3(0.) : pull * texelFetch(centres, cell, 0).xyz);
+  place = position + (free ? vec3(0.) : pull * texelFetch(centers, cell, 0).xyz);
   gl_Position = camera * vec4(place, 1.);
   gl_PointSize = spot;
   level = mode == ${FOLDS} ? mix(${FIRST_FOLD}, 1., float(int(depth) - 1) / max(1., deepest - 1.)) : free ? 0. : texelFetch(values, cell, 0).r;
@@ -52,7 +52,7 @@ void main() {
   vec3 chosen = texture(colors, vec2(clamp(at, 0., 1.) * (255./256.) + .5/256., .5)).rgb;
   color = vec4(chosen * light, mode == ${FOLDS} ? strength : 1.);
 }`
-const SPACE_UNIFORMS = ["camera", "pull", "deepest", "pixels", "spot", "values", "centres", "mode", "classes", "colors", "plane", "ink", "shade", "eye"]
+const SPACE_UNIFORMS = ["camera", "pull", "deepest", "pixels", "spot", "values", "centers", "mode", "classes", "colors", "plane", "ink", "shade", "eye"]
 const ATTRIBUTES = [["position", 3], ["tile", 0], ["depth", 0], ["size", 1], ["outputs0", 4], ["outputs1", 4], ["outputs2", 4]]
 const NO_PLANE = [0, 0, 0, 1]
 
@@ -71,7 +71,7 @@ export function batchOf({offsets, tiles, position, depths, lines = null}, classe
       batch.tile[i] = tiles[f]
       batch.size[i] = size
       for (let k = 0; k < classes; k++) shades[k >> 2][4 * i + (k & 3)] = outputAt(i, k)
-      if (!lines || lines[i]) { // its colour is that of its last vertex: from the next corner to this one
+      if (!lines || lines[i]) { // its color is that of its last vertex: from the next corner to this one
         batch.lines[line++] = i + 1 < stop ? i + 1 : first
         batch.lines[line++] = i
       }
@@ -98,14 +98,14 @@ export class SpacePainter {
     this.program = link(gl, SPACE_VERTEX, SPACE_FRAGMENT)
     gl.useProgram(this.program)
     this.at = Object.fromEntries(SPACE_UNIFORMS.map(name => [name, gl.getUniformLocation(this.program, name)]))
-    const {values, centres, colors} = this.at
-    this.textures = new Textures(gl, {values, centres, colors})
+    const {values, centers, colors} = this.at
+    this.textures = new Textures(gl, {values, centers, colors})
     for (const place of [1, 2]) gl.vertexAttribI4ui(place, 0, 0, 0, 0) // where a batch has no tiles or depths
     this.batches = {}
   }
 
   setLevels(levels) { this.textures.setNumbers("values", levels) }
-  setCentres(centres) { this.textures.setNumbers("centres", centres, 4) } // four numbers per tile, the last unused
+  setCentres(centers) { this.textures.setNumbers("centers", centers, 4) } // four numbers per tile, the last unused
   setColors(table) { this.textures.setPixels("colors", table, 256, 1) }
 
   setBatch(name, batch) { // null takes it away
@@ -127,7 +127,7 @@ export class SpacePainter {
   }
 
   // how: {camera, eye, pixels, pull, plane ({normal, offset} or null), classes, deepest, ground, spot, walls, folds (walls by
-  // depth, tiles unfilled where they are seen from outside), solids: [names], section: name or null, glass: [[name, colour]], points,
+  // depth, tiles unfilled where they are seen from outside), solids: [names], section: name or null, glass: [[name, color]], points,
   // quick (draw what comes first of each solid, and glass in one go), lines: the most edges of a solid that are drawn}
   draw(how) {
     const gl = this.gl, {at} = this, plane = how.plane ? [...how.plane.normal, how.plane.offset] : NO_PLANE

@@ -30,7 +30,7 @@ export class TilingView {
     this.painter = painter(this.canvas)
     this.show = {folds: true, boundary: true, anchors: true, fill: true}
     this.bold = 1 // times the width of lines and marks: for a screen that is far off
-    this.patterns = false // hatch classes, told apart in grey then
+    this.patterns = false // hatch classes, told apart in gray then
     this.layers = 255 // walls of folds up to this depth are drawn
     this.hovered = NO_TILE
     this.drawings = [] // functions (pen, view) that draw on top
@@ -48,7 +48,7 @@ export class TilingView {
     this.home()
   }
 
-  setData(data) { // another tiling; the view and the colours chosen stay
+  setData(data) { // another tiling; the view and the colors chosen stay
     this.data = data
     if (!data.window) this.world = data.domain // a window of the same plane: the whole stays what it was
     this.count = data.offsets.length - 1
@@ -60,7 +60,7 @@ export class TilingView {
     if (this.pointer) this.hover(...this.pointer)
   }
 
-  // the view: centre (float64) and pixels per unit
+  // the view: center (float64) and pixels per unit
 
   homeAt() { // where all is seen
     const [x0, y0, x1, y1] = extent(this.world)
@@ -112,7 +112,7 @@ export class TilingView {
     this.frame = requestAnimationFrame(() => { this.frame = 0; this.draw() })
   }
 
-  // colours
+  // colors
 
   takeTheme() { // the ground beside the tiles is that of the page
     this.ground = themeColor(this.overlay, "--ground", [1, 1, 1])
@@ -130,7 +130,7 @@ export class TilingView {
     this.changed()
   }
 
-  get cutsClasses() { return this.quantity?.name === "class" && shadedOutputs(this.data) > 0 } // colours change inside tiles
+  get cutsClasses() { return this.quantity?.name === "class" && shadedOutputs(this.data) > 0 } // colors change inside tiles
   get hasBoundary() { return this.show.boundary && this.data.boundary.length > 0 }
 
   // drawing
@@ -148,10 +148,10 @@ export class TilingView {
     this.dust()
   }
 
-  dust() { // tiles too small to draw, as the mean of their colours
+  dust() { // tiles too small to draw, as the mean of their colors
     if (!this.mesh.dust.length && !this.data.rest) return this.painter.setDust(null)
     const {table, levels, data} = this, {offsets, depths} = data
-    const place = t => { // of its colour on the table
+    const place = t => { // of its color on the table
       if (this.quantity) return 4 * Math.min(255, Math.floor(levels[t] * 256))
       let deepest = 1
       for (let c = offsets[t]; c < offsets[t + 1]; c++) if (depths[c] > deepest) deepest = depths[c]

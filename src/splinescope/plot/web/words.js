@@ -21,7 +21,7 @@ export const classOf = outputs => outputs.length === 1 ? Number(outputs[0] > 0) 
 
 export const shown = (q, v) => q.categories ? q.categories[v] ?? String(v) : number(v)
 
-export function legendOf(view) { // what a picture's legend says: {name, classes: [[number, name, colour]]} or {name, low, high, log, from}; and `boundary`
+export function legendOf(view) { // what a picture's legend says: {name, classes: [[number, name, color]]} or {name, low, high, log, from}; and `boundary`
   const q = view.quantity, boundary = view.hasBoundary ?? false
   if (!q?.categories) return {name: q ? q.label : "depth of the fold", low: q ? q.low : 1, high: q ? q.high : view.deepest, log: q?.log, from: q ? 0 : FIRST_FOLD, boundary}
   const cut = view.cutsClasses ?? false, present = new Set(q.values) // classes that win on a part of a tile only are seen, too
@@ -29,7 +29,7 @@ export function legendOf(view) { // what a picture's legend says: {name, classes
   return {name: q.label, classes, boundary}
 }
 
-export function classMark(i, label, color) { // a class's colour and name, in the shape that marks its points
+export function classMark(i, label, color) { // a class's color and name, in the shape that marks its points
   const swatch = element("i", {className: "swatch"})
   swatch.style.background = color
   swatch.style.clipPath = `polygon(${markOf(i).map(([x, y]) => `${50 + 36 * x}% ${50 - 36 * y}%`).join(",")})`
@@ -48,7 +48,7 @@ export function fillLegend(target, view, labels = view.show.anchors ? view.data.
   }
   const line = element("div", {className: "line", hidden: !boundary}, element("i"), "decision boundary")
   target.replaceChildren(element("div", {className: "name", textContent: name}), by, line)
-  if (classes || !labels?.length) return // colours of classes say which mark is whose
+  if (classes || !labels?.length) return // colors of classes say which mark is whose
   const present = [...new Set(labels)].sort((a, b) => a - b)
   target.append(element("div", {className: "classes"}, "data of class ", ...present.flatMap(label => [classMark(label, String(label), pointColor([label], 0)), " "])))
 }

@@ -2,7 +2,7 @@
 
 import {element} from "../viewer/words.js"
 
-const DASHES = [[], [7, 4], [2, 3]] // so that curves are told apart in grey, too
+const DASHES = [[], [7, 4], [2, 3]] // so that curves are told apart in gray, too
 const short = v => {
   const size = Math.abs(v)
   return size >= 10_000 ? `${Number((v / 1000).toPrecision(3))}k` : size > 0 && size < 0.001 ? v.toExponential(1) : String(Number(v.toPrecision(size >= 1000 ? 4 : size >= 1 ? 3 : 2)))
@@ -10,7 +10,7 @@ const short = v => {
 const MOST = 1200 // points kept; then every other one is dropped
 
 export class Curve {
-  constructor(parent, title, series, {low, log} = {}) { // series: [[key, label, colour]]
+  constructor(parent, title, series, {low, log} = {}) { // series: [[key, label, color]]
     Object.assign(this, {series, low, log, steps: [], values: series.map(() => [])})
     this.readings = series.map(([, label, color]) => {
       const mark = element("i")

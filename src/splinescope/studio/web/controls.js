@@ -11,14 +11,14 @@ const WORDS = {
   relu: "ReLU", leaky: "leaky ReLU", abs: "absolute value", gelu: "GELU", tanh: "tanh", silu: "SiLU", softplus: "softplus",
   sigmoid: "sigmoid", none: "none", batch: "batch norm", layer: "layer norm", group: "group norm", rms: "RMS norm",
   weight: "weight norm", default: "PyTorch's default", he: "He, no offsets", "zero bias": "default, no offsets",
-  mean: "centred on data", standard: "standardised on data", whiten: "whitened on data", quantile: "quantiles of data",
+  mean: "centered on data", standard: "standardized on data", whiten: "whitened on data", quantile: "quantiles of data",
   unit_variance: "unit variance on data", sgd: "SGD", momentum: "SGD + momentum", adam: "Adam", adamw: "AdamW", data: "all data", own: "your own",
 }
 const LAYOUT = [
   ["Data", [["data", "", "sets"], ["count", "points", "slider", 10], ["noise", "noise", "slider", 0.01]]],
   ["Network", [["depth", "layers", "slider", 1], ["width", "units", "slider", 1], ["activation", "activation", "choice"], ["tolerance", "within", "values", TOLERANCES],
-    ["norm", "normalise", "choice"], ["init", "start", "choice"], ["skip", "skip connections", "check"]]],
-  ["Training", [["optimizer", "optimiser", "choice"], ["rate", "rate", "values", RATES], ["batch", "batch", "values", BATCHES],
+    ["norm", "normalize", "choice"], ["init", "start", "choice"], ["skip", "skip connections", "check"]]],
+  ["Training", [["optimizer", "optimizer", "choice"], ["rate", "rate", "values", RATES], ["batch", "batch", "values", BATCHES],
     ["decay", "decay", "values", DECAYS], ["statistics", "statistics of", "choice"], ["seed", "seed", "seed"]]],
 ]
 

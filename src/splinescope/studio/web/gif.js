@@ -1,6 +1,6 @@
-// An animated GIF: one table of colours for all pictures, and each picture's pixels, where they changed, packed by LZW.
+// An animated GIF: one table of colors for all pictures, and each picture's pixels, where they changed, packed by LZW.
 
-const SAME = 255 // the number of the colour that leaves a pixel as it was
+const SAME = 255 // the number of the color that leaves a pixel as it was
 const CLEAR = 256, END = 257
 
 export function gif(pictures, width, height, hundredths) { // pictures: RGBA bytes; the time that each is shown
@@ -20,9 +20,9 @@ export function gif(pictures, width, height, hundredths) { // pictures: RGBA byt
 }
 
 const text = letters => Array.from(letters, letter => letter.charCodeAt(0))
-const bucket = (pixels, at) => pixels[at] >> 3 << 10 | pixels[at + 1] >> 3 << 5 | pixels[at + 2] >> 3 // of like colours
+const bucket = (pixels, at) => pixels[at] >> 3 << 10 | pixels[at + 1] >> 3 << 5 | pixels[at + 2] >> 3 // of like colors
 
-function tableOf(pictures) { // the 255 commonest colours, and for each bucket the number of the nearest
+function tableOf(pictures) { // the 255 commonest colors, and for each bucket the number of the nearest
   const sums = new Float64Array(4 << 15), numberOf = new Uint8Array(1 << 15), colors = new Uint8Array(3 * 256)
   for (const pixels of pictures) for (let p = 0; p < pixels.length; p += 4) {
     const at = 4 * bucket(pixels, p)

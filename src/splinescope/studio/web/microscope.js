@@ -383,7 +383,7 @@ export class MicroscopePage {
     })
     const home = element("button", {type: "button", textContent: "Show all", id: "lens-home"})
     home.onclick = () => this.panes.a.view?.home()
-    $("lens-looks").append(element("label", {}, "colour", color), ...boxes.map(([,, label]) => label), home)
+    $("lens-looks").append(element("label", {}, "color", color), ...boxes.map(([,, label]) => label), home)
     this.showLook = look => {
       color.value = look.color
       for (const [name, box, label] of boxes) {

@@ -1,4 +1,4 @@
-// The playground's network in plain JavaScript: linear maps, batch norm, ReLU and its like, skips; gradients; optimisers.
+// The playground's network in plain JavaScript: linear maps, batch norm, ReLU and its like, skips; gradients; optimizers.
 // All in float64; weights are drawn as PyTorch draws them.
 
 import {Generator} from "./random.js"
@@ -19,7 +19,7 @@ export class Network {
     }
   }
 
-  centre(x) { // the start "mean": each layer's pre-activations have mean 0 over the data
+  center(x) { // the start "mean": each layer's pre-activations have mean 0 over the data
     const n = x.length / 2
     let h = x
     for (const layer of this.layers) {
@@ -40,7 +40,7 @@ export class Network {
     let h = x
     for (const layer of this.layers) {
       const z = apply(layer, h, n)
-      if (layer.norm) normalise(layer.norm, z, n, training)
+      if (layer.norm) normalize(layer.norm, z, n, training)
       const y = new Float64Array(z.length)
       for (let i = 0; i < y.length; i++) y[i] = (z[i] > 0 ? z[i] : this.low * z[i]) + (layer.skip ? h[i] : 0)
       if (training) Object.assign(layer, {input: h, z})
@@ -113,7 +113,7 @@ function meanOf(z, n, width, j) {
   return sum / n
 }
 
-function normalise(norm, z, n, training) { // in place
+function normalize(norm, z, n, training) { // in place
   const width = norm.mean.length
   if (training) Object.assign(norm, {unit: zeros(z.length), scale: zeros(width)})
   for (let j = 0; j < width; j++) {
@@ -160,7 +160,7 @@ export function crossEntropy(outputs, y, classes) { // mean loss, share that is 
   return {loss, accuracy: right / n, grad}
 }
 
-export class Optimiser { // SGD, with momentum or without, Adam and AdamW, as PyTorch has them
+export class Optimizer { // SGD, with momentum or without, Adam and AdamW, as PyTorch has them
   constructor({optimizer, rate, decay}, parameters) {
     Object.assign(this, {kind: optimizer, rate, decay, parameters, steps: 0})
     this.first = parameters.map(([values]) => zeros(values.length))

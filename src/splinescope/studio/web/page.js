@@ -54,7 +54,7 @@ export function filmGif(view, moments, show) { // `show` puts one of them on the
   return fewer(pictures, some => gif(some.map(each => each.pixels), canvas.width, canvas.height, some.map((_, i) => i < some.length - 1 ? pause : 200)))
 }
 
-// While training runs, frames have what was coloured by then, and classes.
+// While training runs, frames have what was colored by then, and classes.
 const colorOfAll = ({colored}, moments) => colored === "folds" || moments.every(frame => frame.quantities.some(q => q.name === colored)) ? colored : "class"
 
 async function fewer(moments, made) { // rather than a file that no mail takes

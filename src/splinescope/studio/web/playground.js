@@ -183,7 +183,7 @@ export class PlaygroundPage {
     this.curves.forEach(curve => curve.mark(near === this.frame ? null : near.step))
   }
 
-  showMoment(frame) { // an earlier one may not have what tiles are coloured by now
+  showMoment(frame) { // an earlier one may not have what tiles are colored by now
     const {color} = this.look
     this.view.colored = color === "folds" || frame.quantities.some(q => q.name === color) ? color : "class"
     this.view.setData(frame)
@@ -417,11 +417,11 @@ export class PlaygroundPage {
       box.onchange = () => this.setLook({...this.look, [name]: box.checked}, true)
       return [name, box, element("label", {}, box, text)]
     })
-    const hatch = element("input", {type: "checkbox"}), hatching = element("label", {title: "hatch classes: told apart in grey"}, hatch, HATCH)
+    const hatch = element("input", {type: "checkbox"}), hatching = element("label", {title: "hatch classes: told apart in gray"}, hatch, HATCH)
     hatch.onchange = () => this.setLook({...this.look, patterns: hatch.checked}, true)
     const home = element("button", {type: "button", textContent: "Show all"})
     home.onclick = () => this.view?.home()
-    $("looks").append(element("label", {}, "colour", color), element("label", {}, "folds to layer", layers, out), ...boxes.map(([,, label]) => label), hatching, home)
+    $("looks").append(element("label", {}, "color", color), element("label", {}, "folds to layer", layers, out), ...boxes.map(([,, label]) => label), hatching, home)
     this.showLook = look => {
       color.value = look.color
       layers.max = this.recipe.depth

@@ -18,19 +18,19 @@ export const STORIES = [
   {
     name: "batch-norm", title: "Batch norm finds the data",
     text: ["At the start, many folds of a plain network miss the data altogether. Batch norm moves each unit's fold through the middle of what it sees, layer by layer: before any training, about six times as many tiles lie near these points as without it."],
-    tries: ["Switch “normalise” between none and batch norm, and compare “tiles nearby: data”.", "Move “folds to layer” and see which layers fold where.", "Set “start” to “centred on data” without any normalisation: the same, done once."],
+    tries: ["Switch “normalize” between none and batch norm, and compare “tiles nearby: data”.", "Move “folds to layer” and see which layers fold where.", "Set “start” to “centered on data” without any normalization: the same, done once."],
     curve: "tiles nearby", recipe: {data: "star", depth: 4, width: 16, norm: "batch", noise: 0, seed: 3}, look: {color: "folds"},
   },
   {
     name: "migration", title: "Tiles migrate to the boundary",
     text: ["Training goes on long after every point is right, here from step 100 on. At first tiles crowd where the data are: 24 meet a disc about a point at step 1,000, and 5 one about the boundary. Then the tide turns: at step 3,200, where this story pauses, it is 12 and 14. This recipe was chosen because it shows the effect, and later it ebbs again; with other seeds and sets it may be weak or absent."],
-    tries: ["Watch “tiles nearby” cross over at the end.", "Colour is slope: at the end the boundary runs through tiles about twice as steep as those that hold the data."],
+    tries: ["Watch “tiles nearby” cross over at the end.", "Color is slope: at the end the boundary runs through tiles about twice as steep as those that hold the data."],
     curve: "tiles nearby", recipe: {data: "moons", depth: 3, width: 24, optimizer: "adamw", decay: 0.1, rate: 0.003, seed: 1}, look: {color: "slope"}, speed: 25, run: true, until: 3200,
   },
   {
     name: "skip", title: "Why skip connections help",
     text: ["A deep plain network starts almost flat: here its slopes are about a hundred times smaller than with skips, and the gradient that reaches the first layer more than a hundred times, too. With each layer added to its input the signal passes through, and training starts at once."],
-    tries: ["Switch “skip connections” off and look at the ends of the colour bar.", "Press Play for both and compare the loss after 60 steps: 0.15 with skips, 0.57 without."],
+    tries: ["Switch “skip connections” off and look at the ends of the color bar.", "Press Play for both and compare the loss after 60 steps: 0.15 with skips, 0.57 without."],
     recipe: {data: "moons", depth: 6, width: 12, skip: true, rate: 0.003, seed: 0}, look: {color: "slope"},
   },
   {
@@ -42,13 +42,13 @@ export const STORIES = [
   {
     name: "absolute", title: "Origami: absolute values",
     text: ["|x| is the plainest fold of all: the sheet is folded along a line and both halves lie on each other. Here the first layer has two folds at right angles, the mirrors: whatever later layers draw is the same on both sides of each, as in a kaleidoscope."],
-    tries: ["Colour by “first output” and count the mirror lines.", "Drag a fold of layer 1: every later fold moves, and so does its mirror image.", "Take another seed: mirrors at other angles make other patterns, and two that are not at right angles break each other's symmetry."],
+    tries: ["Color by “first output” and count the mirror lines.", "Drag a fold of layer 1: every later fold moves, and so does its mirror image.", "Take another seed: mirrors at other angles make other patterns, and two that are not at right angles break each other's symmetry."],
     recipe: {data: "xor", depth: 6, width: 2, activation: "abs", seed: 18455}, look: {color: "folds"},
   },
   {
     name: "norms", title: "One norm or another",
     text: ["Layer, group and RMS norm use the statistics of each point by itself. That is no affine map, so the picture holds their statistics at the mean over the data and says so. Watch where each leaves the folds: with no offsets anywhere, RMS norm keeps them all through one point, as if there were no norm, until training moves them; with batch norm three times as many tiles lie near the data."],
-    tries: ["Go through the choices of “normalise”.", "Compare “tiles nearby” before training."],
+    tries: ["Go through the choices of “normalize”.", "Compare “tiles nearby” before training."],
     curve: "tiles nearby", recipe: {data: "star", depth: 2, width: 24, norm: "rms", init: "zero bias", noise: 0, seed: 1}, look: {color: "folds"},
   },
   {
@@ -64,12 +64,12 @@ export const STORIES = [
   },
   {
     name: "odd-point", title: "The odd point", scene: "odd",
-    text: ["A batch of 24 points goes through random layers that do one half of batch norm (each unit is recentred over the batch) and then ReLU. Layer by layer, 23 points gather in one direction while a single one, the odd point, grows twenty times as long as the others and ends at right angles to them. The other half, rescaling each unit, takes that back: with it no point stands out for long."],
+    text: ["A batch of 24 points goes through random layers that do one half of batch norm (each unit is recentered over the batch) and then ReLU. Layer by layer, 23 points gather in one direction while a single one, the odd point, grows twenty times as long as the others and ends at right angles to them. The other half, rescaling each unit, takes that back: with it no point stands out for long."],
     tries: ["Press Play and watch the cluster shrink beside the odd point.", "Another seed makes another point the odd one; now and then it takes more layers."],
   },
   {
     name: "ellipse", title: "Neurons on the ellipse", scene: "ellipse",
-    text: ["With batch norm only the direction of a neuron's weights counts, so the neurons of a two-layer network live on an ellipse, bᵀSb = 1 for the covariance S of the data. Here the first coordinate has five times the variance, so the ellipse is narrow along the first axis. Training moves neurons along it, like particles: colour is the sign of a neuron's output weight, size its amount. The target is ReLU of the first coordinate."],
+    text: ["With batch norm only the direction of a neuron's weights counts, so the neurons of a two-layer network live on an ellipse, bᵀSb = 1 for the covariance S of the data. Here the first coordinate has five times the variance, so the ellipse is narrow along the first axis. Training moves neurons along it, like particles: color is the sign of a neuron's output weight, size its amount. The target is ReLU of the first coordinate."],
     tries: ["Press Play: neurons near the tips, above and below, turn to the flat sides, where the first axis ends: about half are within 30° of them at first, 80% at the end.", "Most of it happens in the first steps: go through them slowly."],
   },
 ]

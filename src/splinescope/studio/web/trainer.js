@@ -1,7 +1,7 @@
 // A recipe's network in training, and what the page shows of it at a moment: Python's `Trainer`, in the browser.
 
 import {boundaryOf, quantitiesOf, tilesNear} from "./measures.js"
-import {apply, crossEntropy, Network, Optimiser} from "./net.js"
+import {apply, crossEntropy, Network, Optimizer} from "./net.js"
 import {Generator} from "./random.js"
 import {makeSet} from "./sets.js"
 import {tessellate} from "./tiles.js"
@@ -21,10 +21,10 @@ export class Trainer {
     this.looks = new Generator(recipe.seed + 1) // looking must not change what training draws
     this.net = new Network(recipe, this.classes)
     if (recipe.init === "mean") {
-      if (recipe.norm !== "none" || recipe.skip) throw new Error("the start 'mean' sets plain layers: choose no normalisation and no skips for it.")
-      this.net.centre(this.data.x)
+      if (recipe.norm !== "none" || recipe.skip) throw new Error("the start 'mean' sets plain layers: choose no normalization and no skips for it.")
+      this.net.center(this.data.x)
     }
-    this.optimiser = new Optimiser(recipe, this.net.parameters())
+    this.optimizer = new Optimizer(recipe, this.net.parameters())
     this.holdStatistics()
   }
 
@@ -34,7 +34,7 @@ export class Trainer {
       const {loss, grad} = crossEntropy(this.net.forward(x, true), y, this.classes)
       if (!Number.isFinite(loss)) throw new Error("training has diverged: the loss is not finite. Choose a smaller rate and start again.")
       this.net.backward(grad)
-      this.optimiser.step()
+      this.optimizer.step()
       this.steps++
     }
   }

@@ -1,4 +1,4 @@
-"""Tiles of three and more dimensions: corners with their facets, the walls between tiles, volumes and centres."""
+"""Tiles of three and more dimensions: corners with their facets, the walls between tiles, volumes and centers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Polytopes(Cells):
         return self.offsets, self.corners, self.facet_bits, self.facet_offsets
 
     def walls(self, labels: np.ndarray, points: np.ndarray, site_of: Callable[[np.ndarray], np.ndarray]) -> Facets:
-        """Every facet once, paired with the neighbour's by its set of vertices."""
+        """Every facet once, paired with the neighbor's by its set of vertices."""
         slots = len(labels)
         keys, sizes = np.empty(slots, np.uint64), np.empty(slots, np.int32)
         kernels.facet_keys(*self.lists, keys, sizes)
@@ -109,7 +109,7 @@ class Facets(OfTiling):
 
     @property
     def centers(self) -> np.ndarray:
-        """`[E, d]` its centre of mass."""
+        """`[E, d]` its center of mass."""
         return self._measured[1]
 
     def sizes(self, points: np.ndarray) -> np.ndarray:

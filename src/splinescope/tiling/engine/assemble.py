@@ -178,7 +178,7 @@ def without_unreal(mesh: Mesh, domain: np.ndarray, complete: bool = True) -> Mes
 
 
 def _without_unreal_ends(mesh: Mesh) -> Mesh:
-    """The 1-D case: join neighbouring intervals at points that only losers of a max draw."""
+    """The 1-D case: join neighboring intervals at points that only losers of a max draw."""
     left, right = mesh.tiles.corners[::2], mesh.tiles.corners[1::2]
     unreal = mesh.tiles.labels < OUTSIDE
     joined = unreal[2::2] & unreal[1:-1:2] & (left[1:] == right[:-1])  # both sides must agree

@@ -193,7 +193,7 @@ def _add(target: Patches, rows: Patches, factors: np.ndarray) -> None:
 
 
 def with_fewer_groups(groups: list[Group]) -> tuple[Group, ...]:
-    """Neighbouring groups of whole rows as one, where the copy is small."""
+    """Neighboring groups of whole rows as one, where the copy is small."""
     out: list[Group] = []
     for group in groups:
         last = out[-1] if out else None

@@ -25,7 +25,7 @@ Values = dict[str, Patches | None]
 
 
 def first_basis(segment: Segment, rows: np.ndarray, name: str, buffers: Buffers) -> Basis:
-    """The basis at the first fold; `rows` `[1 + d, *shape]` are the input at the centre and the directions."""
+    """The basis at the first fold; `rows` `[1 + d, *shape]` are the input at the center and the directions."""
     shape, tensor = rows.shape[1:], torch.from_numpy(rows)
     first = _first_row(segment, {name: tensor[:1]})
     return Basis(first, (_through(segment, {name: Patches(tensor[1:], shape)}, len(rows) - 1, None, buffers),))

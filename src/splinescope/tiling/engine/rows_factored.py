@@ -1,6 +1,6 @@
 """Rows in factored form: within a chunk, every row of a layer is a combination of a few basis rows.
 
-    row of vertex v = coefficients[v] @ basis,      coefficients = (1, t - centre, a_1, a_2, ...)
+    row of vertex v = coefficients[v] @ basis,      coefficients = (1, t - center, a_1, a_2, ...)
 
 where t are the vertex's slice coordinates and a_j the positive parts of the units that cut the chunk so far: all
 else is linear on the chunk. So the torch ops run on the basis rows only (`crossing`), the first with constants and the
@@ -35,12 +35,12 @@ class FactoredRows:
     """What the vertices of a chunk carry.
 
     Attributes:
-        coefficients: `[V, r]`; column 0 is 1, columns 1 to d are slice coordinates about `centre`, the others positive
+        coefficients: `[V, r]`; column 0 is 1, columns 1 to d are slice coordinates about `center`, the others positive
             parts of units.
         basis: The rows that they combine.
         bends: `[r, r]`: column j is the positive part of `coefficients @ bends[j]` (zero for the first 1 + d).
         below: `[V, words]` bits, one per column: where that pre-activation is negative.
-        centre: `[d]`.
+        center: `[d]`.
         positive: `[U]`: the sign on the whole chunk of the next fold's units, those in `units` excepted.
         units: `[m]` units of the next fold that take both signs on the chunk, ascending; their pre-activations are
             `cuts` `[V, m]`, what they are called `labels`, and `tolerances` tells zero.
@@ -113,7 +113,7 @@ class FactoredRows:
         """The same rows by fewer basis rows: for a part of a chunk, on which fewer units bend.
 
         A column that is zero on the part goes. One whose unit is positive throughout is a linear function of earlier
-        columns: its basis row is added to theirs. Coordinates are taken about the part's own centre.
+        columns: its basis row is added to theirs. Coordinates are taken about the part's own center.
         """
         d, r = len(self.center), self.coefficients.shape[1]
         bends = np.arange(r) > d
@@ -143,7 +143,7 @@ class FactoredRows:
 def first_factored(plan: Plan, center: np.ndarray, points: np.ndarray, rows: np.ndarray, name: str) -> FactoredRows:
     """Rows at the first fold of vertices at `points` `[V, d]`.
 
-    `rows` `[1 + d, *input_shape]` are the network's input at `centre` and the directions of the slice.
+    `rows` `[1 + d, *input_shape]` are the network's input at `center` and the directions of the slice.
     """
     n = len(rows)
     coefficients = np.concatenate([np.ones((len(points), 1)), points - center], 1)

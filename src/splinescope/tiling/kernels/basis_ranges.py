@@ -8,8 +8,8 @@ _TOGETHER = 2048  # elements whose sums stay in the nearest cache
 
 
 @in_place
-def add_rows(rows, mid, rad, size, centre, reach, error):
-    """Add, per element, mid @ rows to `centre`, rad @ |rows| to `reach` and size @ |rows| to `error`."""
+def add_rows(rows, mid, rad, size, center, reach, error):
+    """Add, per element, mid @ rows to `center`, rad @ |rows| to `reach` and size @ |rows| to `error`."""
     n, length = rows.shape
     for low in range(0, length, _TOGETHER):
         high = min(low + _TOGETHER, length)
@@ -20,7 +20,7 @@ def add_rows(rows, mid, rad, size, centre, reach, error):
             row = rows[i]
             for e in range(low, high):
                 value = row[e]
-                centre[e] += m * value
+                center[e] += m * value
                 reach[e] += r * abs(value)
                 error[e] += s * abs(value)
 
@@ -36,10 +36,10 @@ def column_ranges(rows, low, high):
 
 
 @in_place
-def add_patches(values, starts, mid, rad, size, centre, reach, error):
+def add_patches(values, starts, mid, rad, size, center, reach, error):
     """`add_rows` for rows `[n, channels, h, w]` that start at places of an image `[channels, height, width]`."""
     n, channels, h, w = values.shape
-    height, width = centre.shape[1:]
+    height, width = center.shape[1:]
     for i in range(n):
         top = starts[i, 0]
         left = starts[i, 1]
@@ -47,6 +47,6 @@ def add_patches(values, starts, mid, rad, size, centre, reach, error):
             for y in range(max(0, -top), min(h, height - top)):
                 for x in range(max(0, -left), min(w, width - left)):
                     value = values[i, c, y, x]
-                    centre[c, top + y, left + x] += mid[i] * value
+                    center[c, top + y, left + x] += mid[i] * value
                     reach[c, top + y, left + x] += rad[i] * abs(value)
                     error[c, top + y, left + x] += size[i] * abs(value)

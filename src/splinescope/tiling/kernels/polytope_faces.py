@@ -1,4 +1,4 @@
-"""Areas, normals and centres of the facets of cells of three and more dimensions, and how many faces there are.
+"""Areas, normals and centers of the facets of cells of three and more dimensions, and how many faces there are.
 
 Faces are sets of corners as bits, and facets are filled by simplices, as in `polytope_volumes`.
 """
@@ -97,8 +97,8 @@ def _flatten(count, first, left, order):
 
 
 @jit
-def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centres):
-    """Per chosen slot its area times its outward unit normal, and its centre of area."""
+def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centers):
+    """Per chosen slot its area times its outward unit normal, and its center of area."""
     d = points.shape[1]
     most = most_facets = 0
     for i in range(offsets.shape[0] - 1):
@@ -129,7 +129,7 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
         origin = corners[first + apexes[0]]
         for x in range(d):
             columns[x] = x
-            vectors[n, x] = centres[n, x] = sums[0, x] = 0.0
+            vectors[n, x] = centers[n, x] = sums[0, x] = 0.0
         total = 0.0
         sizes[0] = 1.0
         pointers[0] = level = 0
@@ -190,15 +190,15 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
                 total += area
                 for x in range(d):
                     vectors[n, x] += normal[x] if along >= 0.0 else -normal[x]
-                    centres[n, x] += area * moment[x] / whole
+                    centers[n, x] += area * moment[x] / whole
             if d == 3:
                 break
         outward = 0.0
         for x in range(d):
-            centres[n, x] = points[origin, x] + (centres[n, x] / (total * d) if total > 0.0 else 0.0)
+            centers[n, x] = points[origin, x] + (centers[n, x] / (total * d) if total > 0.0 else 0.0)
             mean = 0.0
             for c in range(first, first + count):
-                mean += points[corners[c], x] - centres[n, x]
+                mean += points[corners[c], x] - centers[n, x]
             outward -= vectors[n, x] * mean
         for x in range(d):
             vectors[n, x] *= (1.0 if outward >= 0.0 else -1.0) / factorial

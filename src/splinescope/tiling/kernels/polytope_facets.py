@@ -116,7 +116,7 @@ def pair_facets(keys, table, first, second, numbers):
 def list_facets(slots, cells, offsets, corners, masks, facet_offsets, dimension, starts, places):
     """The corners (places in `corners`) of chosen slots of the given cells as CSR lists; in 3-D around the polygon.
 
-    In a polygon two corners are neighbours if they share another facet of the cell.
+    In a polygon two corners are neighbors if they share another facet of the cell.
     """
     for n in range(slots.shape[0]):
         i = cells[n]
@@ -128,7 +128,7 @@ def list_facets(slots, cells, offsets, corners, masks, facet_offsets, dimension,
                 places[at] = c
                 at += 1
         if dimension == 3:
-            for p in range(starts[n], at - 1):  # bring a neighbour of corner p to place p + 1
+            for p in range(starts[n], at - 1):  # bring a neighbor of corner p to place p + 1
                 for q in range(p + 1, at):
                     near = False
                     for g in range(count):

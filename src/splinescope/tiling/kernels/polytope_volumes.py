@@ -1,4 +1,4 @@
-"""Volumes, centres and second moments of cells of three and more dimensions.
+"""Volumes, centers and second moments of cells of three and more dimensions.
 
 A face is the set of its corners, as bits: those of a facet of a face are the ones that it shares with a facet of the
 cell. A polytope is filled by simplices: from one of its corners to its own facets that do not hold it, and so on down
@@ -162,7 +162,7 @@ def _polygon(face, apex, words, sets, u, v, left, order):
 
 @jit
 def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middles, seconds, simplices):
-    """Volume, centre of mass and, where `seconds` `[K, d, d]` has rows, covariance of the uniform law on every cell.
+    """Volume, center of mass and, where `seconds` `[K, d, d]` has rows, covariance of the uniform law on every cell.
 
     A simplex with edges v_1 to v_d from its apex has the volume `|det| / d!`, the mean `s / (d + 1)` with `s = sum v`,
     and the second moment `(sum v v' + s s') / ((d + 1) (d + 2))`. `simplices` `[K]` counts them.

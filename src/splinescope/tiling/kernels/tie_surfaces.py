@@ -61,7 +61,7 @@ def _polygon(start, stop, facets, heights, tolerance, corners, masks, rows, out,
             count += 1
     if count < 3:
         return 0
-    for p in range(count - 1):  # bring a neighbour of point p to place p + 1: they share a facet with no third point
+    for p in range(count - 1):  # bring a neighbor of point p to place p + 1: they share a facet with no third point
         for q in range(p + 1, count):
             near = False
             for f in range(facets):

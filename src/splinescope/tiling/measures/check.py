@@ -108,7 +108,7 @@ def _topology(tiling: Tiling, noted: list[str]) -> list[tuple[bool, str]]:
         found.append((euler == 1, f"the alternating sum of faces of all dimensions is 1: {counts} give {euler}."))
         degree = 2 * int((walls.tiles >= 0).all(1).sum()) / f
         noted.append(
-            f"tiles have {degree:.4g} neighbours on average; arrangements have at most 2 d = {2 * tiling.dimension}."
+            f"tiles have {degree:.4g} neighbors on average; arrangements have at most 2 d = {2 * tiling.dimension}."
         )
     stray = int(((walls.tiles[:, 1] < 0) != (walls.cuts == -1)).sum())
     bad = stray + abs(int(tiling.tiles.side_offsets[-1] - np.count_nonzero(walls.tiles >= 0)))

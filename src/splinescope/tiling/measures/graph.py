@@ -25,7 +25,7 @@ class DualGraph(OfTiling):
 
     Attributes:
         edges: `[M, 2]` pairs of tiles, lower number first, sorted; each pair once.
-        degrees: `[K]` number of neighbours of each tile.
+        degrees: `[K]` number of neighbors of each tile.
     """
 
     edges: np.ndarray
@@ -85,7 +85,7 @@ class Pieces(OfTiling):
 
 
 def pieces(tiling: Tiling, rtol: float = 1e-8) -> Pieces:
-    """Pieces (linear regions): neighbouring tiles merged where their maps are equal.
+    """Pieces (linear regions): neighboring tiles merged where their maps are equal.
 
     Maps are equal if their slopes differ by at most `rtol` times the largest slope of the tiling (or the largest
     output over the slice's extent, if that is more), in the Frobenius norm; continuity makes the offsets agree.

@@ -48,7 +48,7 @@ def make_grid(tiling: Tiling) -> Grid:
 
 @dataclass(frozen=True)
 class Boxes:
-    """A binary tree of boxes over the tiles, in the order of their centres along a space-filling curve.
+    """A binary tree of boxes over the tiles, in the order of their centers along a space-filling curve.
 
     Attributes:
         order: `[K]` tile numbers.

@@ -1,4 +1,4 @@
-"""A network at many neighbouring points of a slice at once, in factored form (see `rows_factored`): a few basis rows go
+"""A network at many neighboring points of a slice at once, in factored form (see `rows_factored`): a few basis rows go
 through its ops, not every point. For points of some hundred tiles these are about a hundred.
 """
 
@@ -28,7 +28,7 @@ _SEGMENTS: WeakKeyDictionary[Program, list[Segment]] = WeakKeyDictionary()
 
 
 def points_together(program: Program, view: Slice) -> int | None:
-    """How many neighbouring points to evaluate as one `ProgramAtPoints`; None if each is better off by itself."""
+    """How many neighboring points to evaluate as one `ProgramAtPoints`; None if each is better off by itself."""
     wide = sum(fold.site.cuts for fold in program.folds) > _WIDE or math.prod(program.input_shape) >= _LONG
     return (_ON_LINES if view.dimension == 1 else 2 * _ON_LINES) if wide else None
 

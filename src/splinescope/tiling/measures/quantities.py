@@ -29,12 +29,12 @@ class Quantity(OfTiling):
 
     Attributes:
         name: How it is asked for.
-        label: What stands beside a colour bar or an axis.
+        label: What stands beside a color bar or an axis.
         values: `[K]`; integers where it counts something.
         log: It is best seen on a logarithmic scale.
         categories: Names of the values 0, 1, ... if it is a class; None if it is a number.
         areas: `[K]` areas of the tiles, for `limits`.
-        steps: A whole number whose few values are best shown in as many colours.
+        steps: A whole number whose few values are best shown in as many colors.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Quantity(OfTiling):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Ends of the colour range: the extremes; on a logarithmic scale, values that 1% of the area is beyond.
+        """Ends of the color range: the extremes; on a logarithmic scale, values that 1% of the area is beyond.
 
         A logarithm leaves out what is rounding beside the largest value: the slope of a flat tile, 1e-17 or so.
         """

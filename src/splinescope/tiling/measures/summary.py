@@ -68,7 +68,7 @@ def folds_per_length(tiling: Tiling) -> float:
     """How many folds a line of the slice meets per unit length: on a plane or in a space the mean over all lines.
 
     By the Cauchy-Crofton formula that is `c_d S / V` for folds of total (d-1)-volume S in a d-volume V (see
-    `crofton_constant`; on a plane `2 L / (pi A)`). Exact. At initialisation it grows linearly with the number of
+    `crofton_constant`; on a plane `2 L / (pi A)`). Exact. At initialization it grows linearly with the number of
     units, not exponentially with depth (Hanin, Rolnick, "Complexity of linear regions in deep networks", 2019).
     """
     if tiling.dimension == 1:
@@ -187,7 +187,7 @@ def summary(tiling: Tiling) -> Summary:
 
 
 def compare_tilings(a: Tiling, b: Tiling) -> TilingComparison:
-    """Two tilings side by side, e.g. of a network at initialisation and after training.
+    """Two tilings side by side, e.g. of a network at initialization and after training.
 
     The numbers are those of `Tiling.summary`, with the ratio b to a; the slices may differ (`same_slice` says so),
     their dimension may not.

@@ -23,7 +23,7 @@ UNIT = 2.0**-53
 
 
 def centroids(tiling: Tiling) -> np.ndarray:
-    """`[K, d]` centres of area (of mass) of the tiles."""
+    """`[K, d]` centers of area (of mass) of the tiles."""
     if tiling.dimension == 1:
         return tiling.vertices[tiling.tiles.corners, 0].reshape(-1, 2).mean(1, keepdims=True)
     if tiling.dimension > 2:

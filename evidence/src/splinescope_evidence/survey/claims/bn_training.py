@@ -14,7 +14,7 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import median_interval
 from splinescope_evidence.shared.normalization import seeded
 
-ARMS = ("gamma and beta learnt", "neither", "no batch norm")
+ARMS = ("gamma and beta learned", "neither", "no batch norm")
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
 
 
@@ -50,11 +50,11 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 "Learning gamma and beta makes little difference: none at the start, and less than a factor of two in "
                 "the loss.",
                 f"training loss after {steps} steps, {layers} layers on digits, {seeds} seeds, medians, each at its "
-                f"best of {len(RATES)} rates: {told}; learnt over neither {np.median(affine):.2f}, 95% interval "
+                f"best of {len(RATES)} rates: {told}; learned over neither {np.median(affine):.2f}, 95% interval "
                 f"{low:.2f} to {high:.2f}",
                 holds=[
-                    Check("lower end of the 95% interval: learnt over neither", low, ">", 0.5, "a factor of two"),
-                    Check("upper end of the 95% interval: learnt over neither", high, "<", 2.0, "a factor of two"),
+                    Check("lower end of the 95% interval: learned over neither", low, ">", 0.5, "a factor of two"),
+                    Check("upper end of the 95% interval: learned over neither", high, "<", 2.0, "a factor of two"),
                 ],
                 fails=[Check("interval of |log2|: its distance from 0", max(gains[0], -gains[1]), ">", 1.0,
                              "a factor of two")],
@@ -95,7 +95,7 @@ def _network(arm: str, layers: int) -> nn.Sequential:
         nn.init.zeros_(linear.bias)
         parts.append(linear)
         if arm != "no batch norm":
-            parts.append(nn.BatchNorm1d(64, affine=arm == "gamma and beta learnt"))
+            parts.append(nn.BatchNorm1d(64, affine=arm == "gamma and beta learned"))
         parts.append(nn.ReLU())
     return nn.Sequential(*parts, nn.Linear(64, 10))
 
@@ -146,7 +146,7 @@ def draw(numbers: dict[str, Any]) -> Any:
         right.plot([place] * len(numbers["turns"][arm]), numbers["turns"][arm], "o", color=color, alpha=0.6)
     left.set(xlabel="step", ylabel="training loss")
     left.legend(frameon=False)
-    right.set_xticks(range(3), [arm.replace(" learnt", "") for arm in ARMS])
+    right.set_xticks(range(3), [arm.replace(" learned", "") for arm in ARMS])
     right.set(ylabel="cosine of gradients before and after a step", xlim=(-0.5, 2.5))
     return figure
 

@@ -47,7 +47,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         pairs.append(_trained(seed + FIRST + i, 20 if quick else 400))
     before, after = np.array([[np.median(a), np.median(b)] for a, b, _ in pairs]).T
     change = ratio_interval(after / before) if len(pairs) > 1 else (0.0, np.inf)
-    learnt = float(np.mean([accuracy > 0.97 for _, _, accuracy in pairs]))
+    learned = float(np.mean([accuracy > 0.97 for _, _, accuracy in pairs]))
     worst = max(differences)
     depths = np.mean(by_depth, 0)
     return Outcome(
@@ -88,10 +88,10 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                 f"median bend on moons, 2-16-16-2, {trained} networks: {np.degrees(before).mean():.1f} degrees before, "
                 f"{np.degrees(after).mean():.1f} after; ratio {np.exp(np.log(after / before).mean()):.2f}, "
                 f"95% interval "
-                f"{change[0]:.2f} to {change[1]:.2f}; training accuracy above 0.97 in {learnt:.1%}",
+                f"{change[0]:.2f} to {change[1]:.2f}; training accuracy above 0.97 in {learned:.1%}",
                 holds=[Check("lower end of the 95% interval: ratio", change[0], ">", 1.0, "1 is no change")],
                 fails=[Check("upper end of the 95% interval: ratio", change[1], "<", 1.0, "1 is no change")],
-                needs=[Check("share with training accuracy above 0.97", learnt, ">", 0.95, "they must have learnt")],
+                needs=[Check("share with training accuracy above 0.97", learned, ">", 0.95, "they must have learned")],
             ),
         ),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Two-layer networks can fit anything; do deeper ones of as many parameters generalise better?"""
+"""Two-layer networks can fit anything; do deeper ones of as many parameters generalize better?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         {"rows": rows},
         (
             judged(
-                "Two-layer networks interpolate but generalise worse than deeper networks of as many parameters.",
+                "Two-layer networks interpolate but generalize worse than deeper networks of as many parameters.",
                 f"test accuracy on MNIST, 1,000 training images, {seeds} seeds: {mean['2']:.4f} with two layers, "
                 f"{mean['5']:.4f} with five; difference {gain.mean():+.4f}, 95% interval {low:+.4f} to {high:+.4f}; "
                 f"least training accuracy {fitted:.3f}",
@@ -81,5 +81,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Depth and generalisation at equal parameters", run, draw, place="the part on universal approximation and depth"
+    "Depth and generalization at equal parameters", run, draw, place="the part on universal approximation and depth"
 )

@@ -45,7 +45,7 @@ def _trained(seed: int, steps: int, width: int) -> tuple[nn.Module, torch.Tensor
 
 
 def _balls(net: nn.Module, x: torch.Tensor, nearest: int) -> tuple[float, np.ndarray]:
-    """The radius, and per image (tiles, folds, complete, frame, calibrated frame, linearised distance)."""
+    """The radius, and per image (tiles, folds, complete, frame, calibrated frame, linearized distance)."""
     walls = [tile_at(net, row, progress=False).facets[nearest - 1].plane_distance for row in x]
     radius = float(np.median(walls))
     reached = calibrated_radius(radius, x.shape[1], DIRECTIONS)
@@ -78,7 +78,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     level = 1 - 0.05 / len(NEAREST)
     ends = {
         name: [interval(_ranks(tiles[:, i], everything[:, i, :, column]), level) for i in range(len(NEAREST))]
-        for name, column in (("same", 3), ("calibrated", 4), ("linearised", 5))
+        for name, column in (("same", 3), ("calibrated", 4), ("linearized", 5))
     }
     ordered = {
         name: " and ".join(f"{(low + high) / 2:.2f} ({low:.2f} to {high:.2f})" for low, high in pairs)
@@ -114,9 +114,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             corrected=[Check("lower end, least over radii", least["calibrated"], ">", 0.5, "ordered more than half")],
         ),
         judged(
-            "Counting folds by their linearised distance orders balls by their tiles.",
-            f"rank correlation, {about}: {ordered['linearised']}",
-            **asked("linearised"),
+            "Counting folds by their linearized distance orders balls by their tiles.",
+            f"rank correlation, {about}: {ordered['linearized']}",
+            **asked("linearized"),
         ),
         judged(
             "N folds cut a ball into at most Zaslavsky's number of tiles, 2^N in so many dimensions (same part).",
@@ -141,7 +141,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     figure, axes = subplots(3)
     tables = np.array(numbers["tables"])
     for ax, column, name in zip(
-        axes, (3, 4, 5), ("frame, same radius", "frame, calibrated", "linearised distance"), strict=True
+        axes, (3, 4, 5), ("frame, same radius", "frame, calibrated", "linearized distance"), strict=True
     ):
         for i, (nearest, color) in enumerate(zip(numbers["nearest"], ("#3b528b", "#d55e00"), strict=True)):
             rows = tables[:, i].reshape(-1, 6)

@@ -29,15 +29,15 @@ def _network(seed: int, width: int) -> SplineNetwork:
     return trace(net.eval(), torch.zeros(2, 2, dtype=torch.float64))
 
 
-def _around(net: nn.Module | SplineNetwork, centre: np.ndarray, radius: float) -> tuple[int, int, int]:
+def _around(net: nn.Module | SplineNetwork, center: np.ndarray, radius: float) -> tuple[int, int, int]:
     """(folds by the frame's four vertices, folds, tiles) in the square whose corners are those vertices.
 
     With the two axes as directions the vertices `x +- r e_i` span a diamond; the tiling is that of the same diamond.
     """
     frame = torch.eye(2, dtype=torch.float64)
-    proxy = local_complexity(net, torch.from_numpy(centre)[None], radius=radius, directions=frame)
+    proxy = local_complexity(net, torch.from_numpy(center)[None], radius=radius, directions=frame)
     diamond = radius * np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-    tiling = tessellate(net, Slice(centre, np.eye(2), diamond), progress=False)
+    tiling = tessellate(net, Slice(center, np.eye(2), diamond), progress=False)
     units = tiling.walls.cuts
     return int(proxy.total[0]), len(np.unique(units[units >= 0])), tiling.count
 
@@ -77,9 +77,9 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         for i in range(points):
             if progress is not None:
                 progress((n * points + i) / (networks * points), f"network {n + 1}, point {i + 1}")
-            centre = rng.uniform(-1, 1, 2)
+            center = rng.uniform(-1, 1, 2)
             for r in RADII:
-                rows[r].append(_around(net, centre, r))
+                rows[r].append(_around(net, center, r))
     tables = {r: np.array(found) for r, found in rows.items()}
     agree = {r: float((t[:, 0] == t[:, 1]).mean()) for r, t in tables.items()}
     over = sum(int((t[:, 0] > t[:, 1]).sum()) for t in tables.values())
@@ -95,13 +95,13 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     text = ", ".join(f"{100 * a:.0f}% at r = {r:g}" for r, a in agree.items())
     claims = (
         judged(
-            "Counting the hyperplanes that cut a neighbourhood's vertices is a proxy for its complexity (survey, 'The "
-            "dynamic geometry of learning'): tiles grow with the count of folds. Corrected: in small neighbourhoods, "
+            "Counting the hyperplanes that cut a neighborhood's vertices is a proxy for its complexity (survey, 'The "
+            "dynamic geometry of learning'): tiles grow with the count of folds. Corrected: in small neighborhoods, "
             "where the vertices find every fold.",
-            f"rank correlation of the count at the vertices with the tiles, {points} neighbourhoods of one radius in "
+            f"rank correlation of the count at the vertices with the tiles, {points} neighborhoods of one radius in "
             f"each of {networks} networks 2-{width}-{width}-{width}-1, intervals that share 5%: {ordered}",
             holds=[Check("lower end of its interval, least over radii", min(low for low, _ in ends.values()), ">",
-                         0.9, "a proxy should order nearly all neighbourhoods")],
+                         0.9, "a proxy should order nearly all neighborhoods")],
             corrected=[Check(f"lower end of its interval, least over radii up to {SMALL:g}",
                              min(low for r, (low, _) in ends.items() if r <= SMALL), ">", 0.9,
                              "where the vertices find every fold")],
@@ -120,12 +120,12 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             ],
         ),
         judged(
-            "N hyperplanes cut a d-dimensional neighbourhood into at most sum_{j <= d} C(N, j) tiles (survey, 'The "
+            "N hyperplanes cut a d-dimensional neighborhood into at most sum_{j <= d} C(N, j) tiles (survey, 'The "
             "dynamic geometry of learning', on Zaslavsky's bound). Corrected: if none of them bends inside.",
             f"three folds of a sawtooth make {teeth} tiles of the line, where the bound says "
-            f"{zaslavsky(folds, 1)}; the random networks exceed it in {beaten} of {total} neighbourhoods of the plane",
+            f"{zaslavsky(folds, 1)}; the random networks exceed it in {beaten} of {total} neighborhoods of the plane",
             holds=[Check("tiles of the sawtooth", float(teeth), "<", zaslavsky(folds, 1) + 0.5, "the bound itself")],
-            corrected=[Check("neighbourhoods beyond it with one fold site", float(_unbent_beyond(seed)), "<", 0.5,
+            corrected=[Check("neighborhoods beyond it with one fold site", float(_unbent_beyond(seed)), "<", 0.5,
                              "one layer of units cannot bend")],
         ),
     )  # fmt: skip
@@ -135,7 +135,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def _rank_correlation(rows: np.ndarray) -> float:
-    """Of the vertices' count and the tiles; 1 where neither varies, as equal neighbourhoods are in no wrong order."""
+    """Of the vertices' count and the tiles; 1 where neither varies, as equal neighborhoods are in no wrong order."""
     proxy, tiles = rows[:, 0], rows[:, 2]
     if (tiles == tiles[0]).all() and (proxy == proxy[0]).all():
         return 1.0
@@ -161,7 +161,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     left.plot(numbers["radii"], 100 * np.array(numbers["agree"]), "o-", color="#3b528b")
     log_ticks(left, [])
     left.set_xticks(numbers["radii"], [f"{r:g}" for r in numbers["radii"]])
-    left.set(xlabel="radius", ylabel="% of neighbourhoods counted exactly", ylim=(-3, 103))
+    left.set(xlabel="radius", ylabel="% of neighborhoods counted exactly", ylim=(-3, 103))
     folds, tiles = np.array(numbers["folds"]), np.array(numbers["tiles"])
     right.loglog(folds + 1, tiles, ".", color="#3b528b", alpha=0.4)
     grid = np.arange(0, folds.max() + 1)

@@ -11,7 +11,7 @@ from torch import Tensor
 from splinescope.generative import Gaussian, PolaritySampler
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
-from splinescope_evidence.shared.generative import LabelledGenerator, real_generators
+from splinescope_evidence.shared.generative import LabeledGenerator, real_generators
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.survey.figures.fig9_mnist import mnist_5k
 from splinescope_research import frechet_distance
@@ -29,7 +29,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     real = mnist_5k()[0].flatten(1)[:: 25 if size == "quick" else 1]
     tables: dict[str, Any] = {}
     for place, subject in enumerate(subjects):
-        label = next(s.labeller for s in subjects if s.name == "MLP VAE")  # takes 28 x 28 rows
+        label = next(s.labeler for s in subjects if s.name == "MLP VAE")  # takes 28 x 28 rows
         scores = torch.cat([label(part) for part in real.split(500)]).detach()
         found = []
         for k in range(pools + 1):
@@ -63,14 +63,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     return Outcome({"rhos": RHOS, "tables": tables}, (claim,))
 
 
-def _distances(subject: LabelledGenerator, real: Tensor, pool: int, seed: int) -> np.ndarray:
+def _distances(subject: LabeledGenerator, real: Tensor, pool: int, seed: int) -> np.ndarray:
     """`[VALUES, RHOS]` Fréchet distances of samples from one pool, drawn by `p_z vol^rho` as public code does."""
     sampler = PolaritySampler(
         subject.generator, Gaussian(subject.latent), rho=0.0, pool=pool, top_k=max(VALUES), divide_prior=False,
         seed=seed, progress=False,
     )  # fmt: skip
     with torch.no_grad():
-        scores = torch.cat([subject.labeller(sampler.generate(z)) for z in sampler.pool.latents.split(500)])
+        scores = torch.cat([subject.labeler(sampler.generate(z)) for z in sampler.pool.latents.split(500)])
     volumes = sampler.pool.singular_values.log().cumsum(1)
     generator = torch.Generator().manual_seed(seed)
     table = []

@@ -17,7 +17,7 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.generative import seeded_mlp, surface_of
 from splinescope_evidence.shared.intervals import interval
 
-NEIGHBOURS = 32
+NEIGHBORS = 32
 STEEP = 0.05  # of the slope: a law that is off by a twentieth is another one
 DENSE = 0.02  # of the density: discs that reach over a facet's edge without a sample to tell
 
@@ -49,9 +49,9 @@ def jumps(generator: nn.Module, tiling: Tiling) -> float:
 def densities(
     generator: nn.Module, manifold: TiledManifold, samples: int, places: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Density of samples on the surface, by nearest neighbours in the output space, and the facets' volume factors.
+    """Density of samples on the surface, by nearest neighbors in the output space, and the facets' volume factors.
 
-    At a sample whose K-th neighbour is at distance r, the density is (K - 1) / (samples pi r^2) if the disc of radius r
+    At a sample whose K-th neighbor is at distance r, the density is (K - 1) / (samples pi r^2) if the disc of radius r
     lies inside one flat facet; it does where all samples within 2 r are of one tile. Facets without area are left out.
     """
     rng = torch.Generator().manual_seed(seed)
@@ -61,13 +61,13 @@ def densities(
     tiles = manifold.tiling.locate(latents.numpy())
     tree = cKDTree(outputs)
     chosen = torch.randperm(samples, generator=rng)[:places].numpy()
-    reach = np.asarray(tree.query(outputs[chosen], k=NEIGHBOURS + 1)[0])[:, -1]  # the first is the sample itself
+    reach = np.asarray(tree.query(outputs[chosen], k=NEIGHBORS + 1)[0])[:, -1]  # the first is the sample itself
     inside = [
         i
         for i, near in enumerate(tree.query_ball_point(outputs[chosen], 2 * reach))
         if manifold.volumes[tiles[chosen[i]]] > 0 and (tiles[near] == tiles[chosen[i]]).all()
     ]
-    density = (NEIGHBOURS - 1) / (samples * np.pi * reach[inside] ** 2)
+    density = (NEIGHBORS - 1) / (samples * np.pi * reach[inside] ** 2)
     return density, manifold.volumes[tiles[chosen[inside]]]
 
 
@@ -116,16 +116,16 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         judged(
             "The image of the latent square is a continuous surface made of flat facets, one per tile.",
             f"{' '.join(str(r['facets']) for r in rows)} facets; corners of a facet off its plane by at most "
-            f"{flat:.1e} of its size; neighbours apart at shared corners by at most {apart:.1e} of the surface's",
+            f"{flat:.1e} of its size; neighbors apart at shared corners by at most {apart:.1e} of the surface's",
             holds=[
                 Check("largest distance of a corner from its facet's plane", flat, "<", 1e-8,
                       "rounding of slopes on tiles a millionth of the square"),
-                Check("largest jump between neighbours at a shared corner", apart, "<", 1e-8, "continuous: rounding"),
+                Check("largest jump between neighbors at a shared corner", apart, "<", 1e-8, "continuous: rounding"),
             ],
         ),
         judged(
             "Uniform latents have a constant density on each facet, inversely proportional to its volume factor.",
-            f"density of {samples} samples by {NEIGHBOURS} nearest neighbours in the output space, at "
+            f"density of {samples} samples by {NEIGHBORS} nearest neighbors in the output space, at "
             f"{min(r['places'] for r in rows)} or more places of each of {seeds} generators: slope of log density "
             "on log "
             f"volume factor {np.mean(slopes):.4f} ({low:.4f} to {high:.4f}), density over 1 / (area * factor) "
@@ -155,10 +155,10 @@ def draw(numbers: dict[str, Any]) -> Figure:
     volumes = np.array(numbers["volumes"])
     low, high = np.quantile(volumes[volumes > 0], [0.01, 0.99])
     polygons = [np.array(tile) for tile in numbers["tiles"]]
-    shades = colormaps["viridis"].with_extremes(bad="lightgrey")
-    colours = np.where(volumes > 0, volumes, np.nan)
+    shades = colormaps["viridis"].with_extremes(bad="lightgray")
+    colors = np.where(volumes > 0, volumes, np.nan)
     left.add_collection(
-        PolyCollection(polygons, array=colours, cmap=shades, norm=LogNorm(low, high), edgecolor="black", linewidth=0.3)
+        PolyCollection(polygons, array=colors, cmap=shades, norm=LogNorm(low, high), edgecolor="black", linewidth=0.3)
     )
     corners = np.concatenate(polygons)
     left.set_xlim(corners[:, 0].min(), corners[:, 0].max())
@@ -166,13 +166,13 @@ def draw(numbers: dict[str, Any]) -> Figure:
     left.set_aspect("equal")
     left.set_xlabel("$z_1$")
     left.set_ylabel("$z_2$")
-    left.set_title("latent tiles (grey: no volume)")
+    left.set_title("latent tiles (gray: no volume)")
     right = figure.add_subplot(1, 3, 2, projection="3d")
     plot_facets([np.array(f) for f in numbers["facets"]], volumes, right)
     right.set_title("their images")
     last = figure.add_subplot(1, 3, 3)
     factors, density = (np.array(values) for values in numbers["points"])
-    last.loglog(factors, density, ".", ms=2, color="#3b528b", label="nearest neighbours")
+    last.loglog(factors, density, ".", ms=2, color="#3b528b", label="nearest neighbors")
     line = np.geomspace(factors.min(), factors.max(), 20)
     last.loglog(line, 1 / (numbers["area"] * line), color="#d55e00", label="1 / (area of the square * factor)")
     last.set_xlabel("volume factor of the facet")

@@ -1,4 +1,4 @@
-"""Figure 11 in miniature: does MaGNET even out the classes that a generator favours?"""
+"""Figure 11 in miniature: does MaGNET even out the classes that a generator favors?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from splinescope.data import digits
 from splinescope.generative import Ball, Gaussian, PolaritySampler
 from splinescope.generative.resampling import effective_size
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
-from splinescope_evidence.shared.generative import LabelledGenerator, real_generators
+from splinescope_evidence.shared.generative import LabeledGenerator, real_generators
 from splinescope_evidence.shared.intervals import interval
 from splinescope_research.small_generators import train_vae
 
@@ -26,7 +26,7 @@ OTHERS = (1, 2, 5, 10)
 OWN = "VAE of skewed digits"
 
 
-def skewed_digits_vae(seed: int, epochs: int) -> LabelledGenerator:
+def skewed_digits_vae(seed: int, epochs: int) -> LabeledGenerator:
     """A convolutional VAE trained on digits of which half are ones, and a classifier trained on all digits."""
     images, labels = digits()
     rng = torch.Generator().manual_seed(seed)
@@ -34,7 +34,7 @@ def skewed_digits_vae(seed: int, epochs: int) -> LabelledGenerator:
     rest = others[torch.randperm(len(others), generator=rng)[:900]]
     chosen = torch.cat([ones[torch.randint(len(ones), (900,), generator=rng)], rest])
     vae = train_vae(images[chosen], latent=6, epochs=epochs, seed=seed)
-    return LabelledGenerator(OWN, vae.decoder, 6, _classifier(images, labels, seed))
+    return LabeledGenerator(OWN, vae.decoder, 6, _classifier(images, labels, seed))
 
 
 def _classifier(images: Tensor, labels: Tensor, seed: int) -> nn.Module:
@@ -49,7 +49,7 @@ def _classifier(images: Tensor, labels: Tensor, seed: int) -> nn.Module:
     return net.eval()
 
 
-def shares(subject: LabelledGenerator, pool: int, seed: int) -> tuple[dict[str, np.ndarray], float]:
+def shares(subject: LabeledGenerator, pool: int, seed: int) -> tuple[dict[str, np.ndarray], float]:
     """Class shares of the model, of uniform latents in a ball, and of MaGNET there; MaGNET's effective size.
 
     MaGNET by the `TOP_K` largest singular values is "magnet", by the k largest "k".
@@ -72,10 +72,10 @@ def shares(subject: LabelledGenerator, pool: int, seed: int) -> tuple[dict[str, 
     return found, effective_size(logs[:, TOP_K - 1])
 
 
-def _labels(subject: LabelledGenerator, sampler: PolaritySampler, z: Tensor) -> Tensor:
+def _labels(subject: LabeledGenerator, sampler: PolaritySampler, z: Tensor) -> Tensor:
     with torch.no_grad():
         images = sampler.generate(z)
-        return torch.cat([subject.labeller(part).argmax(1) for part in images.split(500)])
+        return torch.cat([subject.labeler(part).argmax(1) for part in images.split(500)])
 
 
 def _weighted(classes: Tensor, weights: Tensor) -> np.ndarray:

@@ -13,7 +13,7 @@ from splinescope.generative import Box, PolaritySampler
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.intervals import interval
 from splinescope_research.small_generators import (
-    THREE_CENTRES,
+    THREE_CENTERS,
     THREE_SPREAD,
     log_three_gaussians,
     three_gaussians,
@@ -29,7 +29,7 @@ FIRST = 200
 
 def near_modes(x: torch.Tensor) -> torch.Tensor:
     """Whether points lie within two standard deviations of a mode."""
-    distance = (x[:, None] - torch.tensor(THREE_CENTRES, dtype=x.dtype)).norm(dim=2)
+    distance = (x[:, None] - torch.tensor(THREE_CENTERS, dtype=x.dtype)).norm(dim=2)
     return (distance < 2 * THREE_SPREAD).any(1).double()
 
 

@@ -16,7 +16,7 @@ from splinescope_evidence.framework.experiment import Check, Claim, Experiment, 
 from splinescope_evidence.shared.intervals import interval, ratio_interval
 
 DEPTHS, CHANNELS, SPAN = (16, 40), 8, 1.0
-LEARNT = 0.15
+LEARNED = 0.15
 """Training loss at which all networks stop: the same fit."""
 
 
@@ -44,7 +44,7 @@ class DeepConvNet(nn.Module):
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
-    """Train twins of two depths on digits to the same loss and look at a filter-normalised plane around each."""
+    """Train twins of two depths on digits to the same loss and look at a filter-normalized plane around each."""
     runs, depths, steps, points, count = (2, (2, 3), 20, 5, 64) if size == "quick" else (4, DEPTHS, 1500, 11, 256)
     images, y = digits()
     x = images - 0.5
@@ -90,12 +90,12 @@ def _claims(records: list[dict[str, Any]], shallow: int, deep: int) -> tuple[Cla
     (low, high), (less, more), (least, most) = (
         interval(bumps[deep]), interval(bumps[deep] - bumps[shallow]), ratio_interval(slower),
     )  # fmt: skip
-    fitted = Check("largest training loss at the centre", max(r["loss"] for r in records), "<", 3 * LEARNT,
-                   "surfaces of networks that have not learnt say nothing of training")  # fmt: skip
+    fitted = Check("largest training loss at the center", max(r["loss"] for r in records), "<", 3 * LEARNED,
+                   "surfaces of networks that have not learned say nothing of training")  # fmt: skip
     return (
         judged(
             f"Around trained parameters, the loss of a ConvNet of {deep} layers with batch norm is non-convex at more "
-            "points of a filter-normalised plane than that of its twin with skips (Figure 6); all trained to the same "
+            "points of a filter-normalized plane than that of its twin with skips (Figure 6); all trained to the same "
             "loss.",
             f"share of the plane: {_each(plain[deep], 'nonconvex')} without, {_each(twin[deep], 'nonconvex')} with "
             f"skips; difference {bumps[deep].mean():+.2f}, 95% interval {low:+.2f} to {high:+.2f}, {len(slower)} "
@@ -123,7 +123,7 @@ def _claims(records: list[dict[str, Any]], shallow: int, deep: int) -> tuple[Cla
 
 
 def _trained(model: nn.Module, x: Tensor, y: Tensor, steps: int) -> tuple[nn.Module, int]:
-    """Adam until the mean loss of the last 20 batches is `LEARNT`, or `steps` are over; also how many it took."""
+    """Adam until the mean loss of the last 20 batches is `LEARNED`, or `steps` are over; also how many it took."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     recent: list[float] = []
     for step in range(steps):
@@ -133,7 +133,7 @@ def _trained(model: nn.Module, x: Tensor, y: Tensor, steps: int) -> tuple[nn.Mod
         loss.backward()
         optimizer.step()
         recent = [*recent[-19:], float(loss.detach())]
-        if len(recent) == 20 and np.mean(recent) < LEARNT:
+        if len(recent) == 20 and np.mean(recent) < LEARNED:
             return model.eval(), step + 1
     return model.eval(), steps
 
@@ -143,7 +143,7 @@ def _each(records: list[dict[str, Any]], name: str) -> str:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    """The surfaces of the first networks, a column a depth and kind, on one colour scale."""
+    """The surfaces of the first networks, a column a depth and kind, on one color scale."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 3.7), layout="constrained")

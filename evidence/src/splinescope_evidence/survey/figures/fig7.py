@@ -15,7 +15,7 @@ from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.normalization import star
 from splinescope_research.normalizations import normalized_mlp
 
-COLOURS = ("#440154", "#31688e", "#35b779", "#e6a000")
+COLORS = ("#440154", "#31688e", "#35b779", "#e6a000")
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:
@@ -65,14 +65,14 @@ def draw(numbers: dict[str, Any]) -> Any:
     figure, axes = subplots(2)
     data = np.array(numbers["data"])
     for ax, (kind, layers) in zip(axes, numbers["pictures"].items(), strict=True):
-        for depth, (segments, colour) in enumerate(zip(layers, COLOURS, strict=True), 1):
+        for depth, (segments, color) in enumerate(zip(layers, COLORS, strict=True), 1):
             ax.add_collection(
-                LineCollection(list(map(np.array, segments)), colors=colour, linewidths=0.7, label=f"layer {depth}")
+                LineCollection(list(map(np.array, segments)), colors=color, linewidths=0.7, label=f"layer {depth}")
             )
         ax.plot(data[:, 0], data[:, 1], ".", color="#d55e00", markersize=4)
         ax.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
         ax.set_title("batch norm" if kind == "batch" else kind, fontsize="medium")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(COLOURS))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(COLORS))
     return figure
 
 

@@ -23,8 +23,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
     view = Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
     ratios: dict[str, dict[str, list[list[float]]]] = {"at the origin": {}, "moved": {}}
     pictures: dict[str, list[Any]] = {}
-    for place, centre in (("at the origin", (0.0, 0.0)), ("moved", OFF)):
-        x = star(50, centre)
+    for place, center in (("at the origin", (0.0, 0.0)), ("moved", OFF)):
+        x = star(50, center)
         for kind in KINDS:
             ratios[place][kind] = []
             for s in range(seed, seed + seeds):

@@ -1,4 +1,4 @@
-"""Figure 9: tiles around training points at initialisation, at interpolation, and long after."""
+"""Figure 9: tiles around training points at initialization, at interpolation, and long after."""
 
 from __future__ import annotations
 
@@ -153,5 +153,5 @@ def _density(picture: dict[str, Any], cells: int = 360) -> np.ndarray:
 
 
 EXPERIMENT = Experiment(
-    "Figure 9: tiles at initialisation, interpolation and long after", run, draw, place="Figure 9", revised=(1, 2)
+    "Figure 9: tiles at initialization, interpolation and long after", run, draw, place="Figure 9", revised=(1, 2)
 )

@@ -125,8 +125,8 @@ def _claims(tables: list[list[dict[str, Any]]], curves: list[list[dict[str, Any]
     accuracy = min(rows[1]["accuracy"] for rows in tables)
     enough = Check("last step over that of interpolation, least over networks", later, ">", LATER,
                    "the figure's last picture")  # fmt: skip
-    learnt = Check("training accuracy at interpolation, least over networks", accuracy, ">", 0.995,
-                   "it must have learnt its points")  # fmt: skip
+    learned = Check("training accuracy at interpolation, least over networks", accuracy, ">", 0.995,
+                   "it must have learned its points")  # fmt: skip
     middle, end = tables[0][2]["step"], tables[0][3]["step"]
 
     def claim(text: str, what: str, value: Callable[[dict[str, Any]], float], smaller: bool) -> Claim:
@@ -146,7 +146,7 @@ def _claims(tables: list[list[dict[str, Any]]], curves: list[list[dict[str, Any]
             f"{what}, step {end:,}: {'; '.join(told)} (intervals that share 5%)",
             holds=[down if smaller else up],
             fails=[one_up if smaller else one_down],
-            needs=[enough, learnt],
+            needs=[enough, learned],
         )
 
     falls = []
@@ -163,7 +163,7 @@ def _claims(tables: list[list[dict[str, Any]]], curves: list[list[dict[str, Any]
             f"{', '.join(str(rows[1]['step']) for rows in tables)}",
             holds=[Check("upper end of the 95% interval: least over start", high, "<", CLEAR, why)],
             fails=[Check("lower end of the 95% interval: least over start", low, ">", CLEAR, why)],
-            needs=[learnt],
+            needs=[learned],
         ),
         claim("Long after interpolation, fewer folds pass near training points", "folds near training points",
               lambda row: row["lc_train"], True),

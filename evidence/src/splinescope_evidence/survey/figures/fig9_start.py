@@ -31,8 +31,8 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             rows.append(_row(tiling, trained, index, 0.05 * float(np.sqrt(view.size))))
             if s == 0:
                 pictures.append(_picture(tiling))
-        tables.append({"rows": rows, "learnt": trained.interpolation >= 0})
-    learnt = Check("share of networks that interpolate", float(np.mean([t["learnt"] for t in tables])), ">", 0.99,
+        tables.append({"rows": rows, "learned": trained.interpolation >= 0})
+    learned = Check("share of networks that interpolate", float(np.mean([t["learned"] for t in tables])), ">", 0.99,
                    "the middle picture is interpolation")  # fmt: skip
 
     def claim(text: str, what: str, key: str) -> Claim:
@@ -45,7 +45,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             f"{high:.2f}, {seeds} networks",
             holds=[Check(f"{what}: lower end of the 95% interval", low, ">", 1.0, "1 is no change")],
             fails=[Check(f"{what}: upper end of the 95% interval", high, "<", 1.0, "1 is no change")],
-            needs=[learnt],
+            needs=[learned],
         )
 
     claims = (

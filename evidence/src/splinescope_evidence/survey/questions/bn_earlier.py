@@ -131,9 +131,9 @@ def _claim(text: str, what: str, key: str, drops: dict[str, list[list[dict[str, 
         fails=[Check(f"lower end of the interval at rate {rate:g}", low, ">", 1.0, why)
                for rate, (low, _) in zip(RATES, ends, strict=True)],
         needs=[Check("runs with batch norm that reach the drop", min(run["reached"] for row in drops["batch norm"]
-                     for run in row), ">", 0.5, "an end counted as a drop would favour the claim"),
+                     for run in row), ">", 0.5, "an end counted as a drop would favor the claim"),
                Check("training accuracy at the end, least", min(run["accuracy"] for run in every), ">", 0.995,
-                     "it must have learnt its points")],
+                     "it must have learned its points")],
     )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def _claim(text: str, key: str, drops: dict[str, list[list[dict[str, float]]]]) 
         fails=[Check("lower end of the 95% interval", low, ">", 1.0, "1 is no difference")],
         needs=[
             Check("runs that reach the drop", least["reached"], ">", 0.5, "an end is no drop"),
-            Check("training accuracy at the end, least", least["accuracy"], ">", 0.995, "it must have learnt"),
+            Check("training accuracy at the end, least", least["accuracy"], ">", 0.995, "it must have learned"),
         ],
     )
 

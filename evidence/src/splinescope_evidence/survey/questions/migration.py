@@ -33,8 +33,8 @@ LEFT = 0.9
 """End over peak of local complexity from which on folds have left: a tenth stands out from record to record.
 Seed 100, not used below, went from 6.2 to 4.6 folds between steps 2,000 and 8,000 with the squared loss."""
 
-LEARNT = 0.995
-"""Accuracy on the training set above which it counts as learnt: 2 of 500 points may be wrong."""
+LEARNED = 0.995
+"""Accuracy on the training set above which it counts as learned: 2 of 500 points may be wrong."""
 
 LOOKS = 9
 """Looks in the last tenth of training, whose median is the end: Adam's spikes are fewer than half of them."""
@@ -151,7 +151,7 @@ def _folds_near(model: nn.Module, x: Tensor) -> float:
 
 
 def _margin(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """Mean linearised distance of points to the boundary between their class and the next one."""
+    """Mean linearized distance of points to the boundary between their class and the next one."""
     rows = x.clone().requires_grad_()
     scores = model(rows)
     own = scores.gather(1, y[:, None])[:, 0]
@@ -165,14 +165,14 @@ def peak_and_onset(curve: dict[str, Any]) -> tuple[int, int, int]:
     end; the last record if less than a tenth of them leave. The end is neither interpolation nor peak.
     """
     last = len(curve["lc"]) - 1
-    known = (i for i, accuracy in enumerate(curve["accuracy"][:last]) if accuracy > LEARNT)
-    learnt = next(known, last - 1)
+    known = (i for i, accuracy in enumerate(curve["accuracy"][:last]) if accuracy > LEARNED)
+    learned = next(known, last - 1)
     folds = settled(curve["lc"])
-    peak = learnt + int(np.argmax(folds[learnt:last]))
+    peak = learned + int(np.argmax(folds[learned:last]))
     if folds[last] > LEFT * folds[peak]:
-        return learnt, peak, last
+        return learned, peak, last
     half = (folds[peak] + folds[last]) / 2
-    return learnt, peak, next(i for i in range(peak, last + 1) if folds[i] <= half)
+    return learned, peak, next(i for i in range(peak, last + 1) if folds[i] <= half)
 
 
 def end_over_peak(curve: dict[str, Any]) -> float:
@@ -237,23 +237,23 @@ def _claims(runs: dict[str, list[dict[str, Any]]]) -> tuple[Claim, ...]:
     told = "; ".join(f"{arm} {low:.2f} to {high:.2f}" for arm, (low, high) in drops.items())
     there = Check("upper end of end over peak, squared loss", drops["squared"][1], "<", LEFT, "the folds must leave")
 
-    def learnt(*arms: str) -> Check:
+    def learned(*arms: str) -> Check:
         least = min(c["accuracy"][peak_and_onset(c)[0]] for arm in arms for c in runs[arm])
-        return Check("accuracy from which on folds are looked at, least of the runs", least, ">", LEARNT,
-                     "the training set must be learnt")  # fmt: skip
+        return Check("accuracy from which on folds are looked at, least of the runs", least, ">", LEARNED,
+                     "the training set must be learned")  # fmt: skip
 
     def leave(arm: str, text: str) -> Claim:
         return judged(f"{text} {where}", "folds near training points, end (median of the last tenth) over peak, 95% "
                       f"intervals: {told}",
-                      needs=[learnt(arm)],
+                      needs=[learned(arm)],
                       holds=[Check(f"upper end, {arm}", drops[arm][1], "<", LEFT, "a tenth stands out")],
                       fails=[Check(f"lower end, {arm}", drops[arm][0], ">", LEFT, "they stay")])  # fmt: skip
 
-    squared = [there, learnt("squared")]
+    squared = [there, learned("squared")]
     return (
-        leave("squared", "Long after the training set is learnt, folds leave the training points (squared loss)."),
+        leave("squared", "Long after the training set is learned, folds leave the training points (squared loss)."),
         leave("cross-entropy", "With the cross-entropy they do so too in as many steps."),
-        _predicted(runs, where, [there, learnt(*list(ARMS)[:3])]),
+        _predicted(runs, where, [there, learned(*list(ARMS)[:3])]),
         _layers("Deeper layers move first.", runs["squared"], where, squared),
         _gather("lc", "Relative to the data folds gather at the boundary: those near points of it, over those near "
                 "training points, become more by a tenth at least (squared loss).", runs, where, squared),
@@ -348,11 +348,11 @@ def draw(numbers: dict[str, Any]) -> Any:
     """Folds near the data by arm, and near other places; then, with both losses, what is tracked by layer; units."""
     figure, axes = subplots(4, 2)
     by_arm, to_data, to_boundary, places, speed, pull, gradient, units = axes
-    colours = dict(zip(ARMS, ("#d55e00", "#e6a000", "#cc79a7", "#0072b2"), strict=True))
+    colors = dict(zip(ARMS, ("#d55e00", "#e6a000", "#cc79a7", "#0072b2"), strict=True))
     styles = dict(zip(BOTH, ("-", "--"), strict=True))
     for arm, curves in numbers["runs"].items():
         for i, c in enumerate(curves):
-            by_arm.plot(np.maximum(c["steps"], 0.5), c["lc"], color=colours[arm], lw=1, label=None if i else arm)
+            by_arm.plot(np.maximum(c["steps"], 0.5), c["lc"], color=colors[arm], lw=1, label=None if i else arm)
     by_arm.set(xscale="log", xlabel="step (0 drawn at 0.5)", ylabel=f"folds near training points,\nr = {RADIUS}")
     by_arm.legend(frameon=False, fontsize=8)
     panels = ((to_data, "to_data", "distance to the nearest point"),
@@ -363,8 +363,8 @@ def draw(numbers: dict[str, Any]) -> Any:
         for arm, style in styles.items():
             base = numbers["runs"][arm]
             mean = np.exp(np.mean([np.log(np.maximum(np.array(c[what], float), 1e-12)) for c in base], 0))
-            for layer, colour in zip(range(HIDDEN), ("#440154", "#21918c", "#e6a000"), strict=True):
-                ax.plot(np.maximum(base[0]["steps"], 0.5), mean[:, layer], style, color=colour,
+            for layer, color in zip(range(HIDDEN), ("#440154", "#21918c", "#e6a000"), strict=True):
+                ax.plot(np.maximum(base[0]["steps"], 0.5), mean[:, layer], style, color=color,
                         label=f"layer {layer + 1}, {arm}")  # fmt: skip
         ax.set(xscale="log", yscale="log", xlabel="step", ylabel=f"{label}\n(median of units)")
     to_data.legend(frameon=False, fontsize=6)
@@ -372,14 +372,14 @@ def draw(numbers: dict[str, Any]) -> Any:
     to_data.autoscale(axis="y")  # to what both panels show
     for arm, style in styles.items():
         base = numbers["runs"][arm]
-        for (name, points), colour in zip(PLACES.items(), ("#009e73", "#000000", "#cc79a7"), strict=True):
-            places.plot(np.maximum(base[0]["steps"], 0.5), np.mean([c[name] for c in base], 0), style, color=colour,
+        for (name, points), color in zip(PLACES.items(), ("#009e73", "#000000", "#cc79a7"), strict=True):
+            places.plot(np.maximum(base[0]["steps"], 0.5), np.mean([c[name] for c in base], 0), style, color=color,
                         label=f"{points}, {arm}")  # fmt: skip
     places.set(xscale="log", xlabel="step", ylabel=f"folds near points, r = {RADIUS}\n(mean of seeds)", ylim=(0, None))
     places.legend(frameon=False, fontsize=6)
     for place, (arm, by) in enumerate((arm, by) for arm in BOTH for by in ("pull", "gradient", "to_boundary")):
         values = [c[f"leaving by {by}"] for c in numbers["runs"][arm]]
-        units.plot(np.full(len(values), place), values, "o", ms=4, color=colours[arm], alpha=0.7)
+        units.plot(np.full(len(values), place), values, "o", ms=4, color=colors[arm], alpha=0.7)
     units.axhline(0, color="0.6", lw=1)
     units.set_xticks(range(6), 2 * ["pull", "gradient", "to\nboundary"], fontsize=8)
     units.set_ylabel("correlation with how far\nunits leave (both losses)")

@@ -1,4 +1,4 @@
-"""An open question of the survey: optimisers that use the loss's piecewise quadratic, against the usual ones."""
+"""An open question of the survey: optimizers that use the loss's piecewise quadratic, against the usual ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRODUCTS = 20
 
 STEPS = 50
 RATES = {"SGD": (0.01, 0.03, 0.1, 0.3), "Adam": (0.001, 0.003, 0.01, 0.03, 0.1)}
-"""Of each, the rate that is best in the mean over seeds counts, for each task and each budget: the usual optimisers are
+"""Of each, the rate that is best in the mean over seeds counts, for each task and each budget: the usual optimizers are
 tuned, ours are not."""
 
 FLOOR = 1e-12
@@ -278,5 +278,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "An optimiser from the piecewise quadratic", run, draw, place="near Figure 6", revised=(1, 2, 3)
+    "An optimizer from the piecewise quadratic", run, draw, place="near Figure 6", revised=(1, 2, 3)
 )

@@ -1,4 +1,4 @@
-"""An open question of the survey: normalisations that place folds by other criteria than batch norm's least squares."""
+"""An open question of the survey: normalizations that place folds by other criteria than batch norm's least squares."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _claims(numbers: dict[str, Any]) -> tuple[Claim, ...]:
             _placement(places),
             _any_better("With some other placement a network trains faster than with batch norm (mean training loss "
                         "over the run, digits).", _gains(large, "loss", -1), "loss of batch norm minus that"),
-            _any_better("With some other placement it generalises better (digits, batches of 128).",
+            _any_better("With some other placement it generalizes better (digits, batches of 128).",
                         _gains(large, "accuracy", 1), "test accuracy minus that of batch norm"),
             _once(large, still),
     )  # fmt: skip
@@ -211,5 +211,5 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Normalisations designed for a wanted tiling", run, draw, place="after equation (8)", revised=(4,)
+    "Normalizations designed for a wanted tiling", run, draw, place="after equation (8)", revised=(4,)
 )
