@@ -61,7 +61,7 @@ Start with the [corrections to the literature](findings/corrections.md), or with
 |---|---|---|---|---|
 {table}
 
-Kinds are counted separately. A paper's claim that fails is a finding; an answer to an open question that fails only
+Kinds are counted separately. A paper's claim that fails is a finding; a failed answer to an open question only
 rules out one idea.
 
 A ring means that the experiment ran again with an independent seed. {again} did, and {same} came out the same.
@@ -75,13 +75,13 @@ our own.
 
 Thresholds in the code decide every verdict. *Holds with correction* means that the claim fails as printed and holds
 as the card gives it. *Inconclusive* means that the interval leaves both outcomes open; the card then says how large a
-sample would decide, if the effect is the mean of both seeds. Criteria unfold at a click. A dagger (†) marks a criterion
+sample would decide, assuming the mean effect of both seeds. Criteria unfold at a click. A dagger (†) marks a criterion
 that was revised after a full run. Some undecided samples were enlarged once, by fixed criteria. Intervals are 95%, over
 independent seeds.
 
 [Figure 9](findings/survey.md#survey-fig9), [its phases](findings/survey.md#survey-lc-phases), [batch norm and
 grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share their
-trainings, so their agreement counts once.
+training runs, so their agreement counts once.
 
 {missing}## Run it yourself
 
