@@ -2,7 +2,7 @@
 Where a collision-avoidance network gives which advice
 ======================================================
 
-HorizontalCAS (Julian and Kochenderfer, 2019; MIT licence) turns the place of another aircraft (x ahead, y to the left,
+HorizontalCAS (Julian and Kochenderfer, 2019; MIT license) turns the place of another aircraft (x ahead, y to the left,
 in feet) and its heading ψ into one of five advisories. Its input space has three dimensions, so nothing has to be left
 out: these are all of its cells, and the exact region of every advisory with its volume and its shape.
 

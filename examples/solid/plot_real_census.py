@@ -4,7 +4,7 @@ Folds of a classifier of digits, near images and far from them
 
 The inputs of MNIST have 784 dimensions: no tiling reaches that far, but straight lines do. How often random lines cross
 the folds of a network tells how densely these lie, without bias and with an error bar. Here it is a classifier that
-other people trained (784-10-10-10, from Marabou, modified BSD licence), about 100 test images and in the box of all.
+other people trained (784-10-10-10, from Marabou, modified BSD license), about 100 test images and in the box of all.
 
 The network is not part of this repository: the script finds it below the folder that `SPLINESCOPE_TEST_DATA` names.
 """

@@ -2,7 +2,7 @@
 The exact surface of a neural chair
 ===================================
 
-A network learned the signed distance to a chair (from AnalyticMesh, Lei and Jia 2020; MIT licence). Its zero set is a
+A network learned the signed distance to a chair (from AnalyticMesh, Lei and Jia 2020; MIT license). Its zero set is a
 polygon mesh, each face in one cell. Marching cubes sees the same network through a grid.
 
 The network is not part of this repository: the script finds it below the folder that `SPLINESCOPE_TEST_DATA` names.

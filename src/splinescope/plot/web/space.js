@@ -59,7 +59,7 @@ export class SpaceView {
     this.classes = this.solid.outputs <= MOST_CLASSES ? this.solid.outputs : 0
     const centers = new Float32Array(4 * this.count)
     for (let t = 0; t < this.count; t++) for (let k = 0; k < 3; k++) centers[4 * t + k] = this.solid.centers[3 * t + k]
-    this.painter.setCentres(centers)
+    this.painter.setCenters(centers)
     this.built = {}
     this.apart = null
     this.buildFixed()

@@ -105,7 +105,7 @@ export class SpacePainter {
   }
 
   setLevels(levels) { this.textures.setNumbers("values", levels) }
-  setCentres(centers) { this.textures.setNumbers("centers", centers, 4) } // four numbers per tile, the last unused
+  setCenters(centers) { this.textures.setNumbers("centers", centers, 4) } // four numbers per tile, the last unused
   setColors(table) { this.textures.setPixels("colors", table, 256, 1) }
 
   setBatch(name, batch) { // null takes it away
