@@ -144,11 +144,13 @@ def test_the_command_line_never_replaces_a_page_by_its_default_name(tmp_path, mo
     np.save("x.npy", X.numpy())
     call = ["report", "reportednet:net", "--data", "x.npy", "--include", "network"]
     assert CliRunner().invoke(main, call).exit_code == 0
-    (tmp_path / "report.html").write_text("mine")
+    made = (tmp_path / "report.html").stat().st_mtime_ns
     refused = CliRunner().invoke(main, call)
     assert refused.exit_code == 2
     assert "report.html is there already: give --out report.html to replace it" in refused.stderr
-    assert (tmp_path / "report.html").read_text() == "mine"
     assert CliRunner().invoke(main, [*call, "--out", "report.html"]).exit_code == 0
-    assert (tmp_path / "report.html").read_text() != "mine"
+    assert (tmp_path / "report.html").stat().st_mtime_ns > made, "a report is replaced where that is asked for"
+    (tmp_path / "report.html").write_text("mine")
+    assert CliRunner().invoke(main, [*call, "--out", "report.html"]).exit_code == 2
+    assert (tmp_path / "report.html").read_text() == "mine", "what is no report is not"
     assert CliRunner().invoke(main, ["report", "--help"]).exit_code == 0

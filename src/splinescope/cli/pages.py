@@ -48,7 +48,7 @@ def _page_options(page: str) -> Callable[[_F], _F]:
                           "printed."),
         click.option("--out", type=written_file, default=lambda: _unused(page), show_default=page,
                      help="Where to write the page; the numbers go beside it as .json. "
-                          "A file of this name is replaced, unless it is the default."),
+                          "A report of this name is replaced, unless it is the default."),
         json_option,
     )  # fmt: skip
 
