@@ -115,6 +115,19 @@ def test_where_one_class_wins_everywhere_there_is_no_boundary():
     assert np.isnan(found.points).all()
 
 
+@pytest.mark.parametrize("norm", [2, math.inf])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_an_input_whose_whole_tile_ties_lies_on_the_boundary(outputs, norm):
+    net = mlp(2, 4, outputs)
+    with torch.no_grad():
+        net[0].weight.abs_()
+        net[0].bias.zero_()
+        net[-1].bias.zero_()
+    found = ss.space.boundary_distance(net, -np.ones((1, 2)), norm=norm)  # all units are off: every output is 0
+    assert found.lower[0] == found.upper[0] == 0
+    np.testing.assert_array_equal(found.points, -np.ones((1, 2)))
+
+
 @pytest.mark.parametrize("seed", [263, 374, 375])
 def test_slopes_of_rounding_make_no_boundary(seed):
     """Integer weights that cancel: what the outputs' slopes are off would put one at 1e16 and more."""

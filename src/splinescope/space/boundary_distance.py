@@ -149,8 +149,11 @@ def _of_rows(model: np.ndarray, norm: float, time_limit: float | None, rows: Ten
 def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | None, say: Any) -> Found:
     """Lower and upper bound, the point of the upper one, and how many tiles were looked at."""
     clock = Clock(time_limit)
-    winner = _class(outputs(program, x[None]))[0]
+    values = outputs(program, x[None])
+    winner = _class(values)[0]
     tiles = Tiles(cell_at(program, x))
+    if (_leads(values[0], tiles[0].rows.slopes, winner)[0] <= 0).any():  # a tie, be it one of the whole tile
+        return 0.0, 0.0, x, 1
     point, upper = _attack(program, x, winner, norm, tiles[0].rows.noise)
     lower, seen = 0.0, 0
 
