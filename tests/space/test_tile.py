@@ -259,6 +259,10 @@ def test_a_program_that_the_solver_gives_up_is_no_answer(monkeypatch):
     assert tried == ["highs", "highs-ipm"]
 
 
+def test_of_no_inputs_none_lies_in_the_tile():
+    assert ss.tile_at(mlp(3, 4, 2), np.zeros(3)).contains(np.zeros((0, 3))).shape == (0,)
+
+
 def test_wrong_input_is_refused_by_name():
     net = mlp(3, 4, 2)
     with pytest.raises(ss.InputError, match="box must hold x"):

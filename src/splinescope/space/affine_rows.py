@@ -151,7 +151,7 @@ class Coordinates:
 
     def coordinates(self, x: np.ndarray) -> np.ndarray:
         """`[N, r]` the coordinates of inputs `[N, *input_shape]` (of their nearest points)."""
-        moved = (x - self.origin).reshape(len(x), -1)
+        moved = (x - self.origin).reshape(len(x), self.origin.size)
         return moved if self.basis is None else moved @ self.basis.T
 
     def directions(self, rows: np.ndarray) -> np.ndarray:

@@ -139,7 +139,8 @@ class BallTiles(Result):
         """The count between its bounds."""
         least = "" if self.complete else "at least "
         tiles, folds = least + counted(self.tiles, "tile"), f"{self.folds:,} of {self.units:,} folds pass through it"
-        bounds = f": at least {self.least:,} tiles if no two coincide, and at most {self.most:.4g} if none bends there"
+        few = counted(self.least, "tile")
+        bounds = f": at least {few} if no two coincide, and at most {self.most:.4g} if none bends there"
         return (
             f"The ball of radius {self.radius:.4g} (norm {self.norm:g}) meets {tiles}.\n"
             f"{least.capitalize()}{folds}{bounds if self.complete else ''}.\n{self.assurance}"

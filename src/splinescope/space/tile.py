@@ -188,8 +188,8 @@ class Tile(Result):
             raise InputError(f"x must have shape (N, {', '.join(map(str, self.x.shape))}), got {rows.shape}.")
         normals, heights = self._cell.polytope.kept
         above = self._cell.space.coordinates(rows) @ normals.T + heights
-        size = 1e-12 * (1 + np.abs(rows).reshape(len(rows), -1).max(1, initial=0.0))[:, None]
-        far = np.linalg.norm((rows - self.x).reshape(len(rows), -1), axis=1)
+        size = 1e-12 * (1 + np.abs(rows).reshape(len(rows), self.x.size).max(1, initial=0.0))[:, None]
+        far = np.linalg.norm((rows - self.x).reshape(len(rows), self.x.size), axis=1)
         return (above >= -size).all(1) & (far <= self.reach)
 
     def across(self, facet: Facet | int, *, progress: Progress | bool | None = None) -> Tile:

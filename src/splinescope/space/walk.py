@@ -14,7 +14,7 @@ from torch import nn
 from ..network import SplineNetwork
 from ..network.program import Site, site_names
 from ..support.checks import check_whole
-from ..support.display import Certainty, Result, table
+from ..support.display import Certainty, Result, counted, table
 from ..support.progress import Progress, telling
 from .affine_rows import behind
 from .cell import Cell, cell_at
@@ -51,7 +51,7 @@ class Walk(Result):
         return "exact" if self.at_least == len(self.shortest) else "bound"
 
     def __repr__(self) -> str:
-        return f"Walk({len(self.times)} hops straight, {len(self.shortest)} at best, {self.certainty})"
+        return f"Walk({counted(len(self.times), 'hop')} straight, {len(self.shortest)} at best, {self.certainty})"
 
     def summary(self) -> str:
         """Hops of both ways, by site."""
@@ -59,7 +59,7 @@ class Walk(Result):
         for number, name in enumerate(site_names(self.sites)):
             straight, best = (sum(site == number for site, _ in way) for way in (self.crossings, self.shortest))
             rows.append((name, str(straight), str(best)))
-        return f"{self!r}\n{table(rows)}\nNo way takes fewer than {self.at_least} hops.\n{self.assurance}"
+        return f"{self!r}\n{table(rows)}\nNo way takes fewer than {counted(self.at_least, 'hop')}.\n{self.assurance}"
 
 
 def walk(
