@@ -5,11 +5,15 @@
 
 import hashlib
 import inspect
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from pydoc import locate
 
 import splinescope as ss
 
+from .test_api_page import PAGE
 from .test_door import PARTS, public
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,12 +21,29 @@ PROMISED = ROOT / "tests" / "stable_api.txt"
 
 
 def signatures() -> list[str]:
-    """One line per public name: where it is found and how it is called."""
+    """One line per public name, and per method or property of a class in the reference: how it is called."""
     names = {f"splinescope.{name}": getattr(ss, name) for name in set(ss.__all__) - set(PARTS)}
     for part in set(PARTS) - {"cli"}:
         names |= {f"splinescope.{part}.{name}": getattr(public(part), name) for name in public(part).__all__}
     called = {name: value for name, value in names.items() if callable(value)}
-    return sorted(f"{name}{_called(value)}" for name, value in called.items())
+    results = {name: locate(name) for name in re.findall(r"autoclass:: (splinescope\.[\w.]+)", PAGE)}
+    classes = {value for value in [*called.values(), *results.values()] if inspect.isclass(value)}
+    members = [line for value in classes for line in _members(value)]
+    return sorted([*(f"{name}{_called(value)}" for name, value in called.items()), *members])
+
+
+def _members(value: type) -> Iterator[str]:
+    """What a class of ours has beyond what every result has."""
+    where = f"{value.__module__.split('.')[1]}: {value.__name__}"  # its file may move within the part
+    for name in dir(value):
+        owner = next((base for base in value.__mro__ if name in vars(base)), value).__module__
+        if name.startswith("_") or not owner.startswith("splinescope.") or owner == "splinescope.support.display":
+            continue
+        member = getattr(value, name)
+        if callable(member):
+            yield f"{where}.{name}{_called(member)}"
+        elif hasattr(member, "__get__"):
+            yield f"{where}.{name}"
 
 
 def _called(value: object) -> str:
