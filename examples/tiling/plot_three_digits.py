@@ -3,7 +3,7 @@ The plane through three digits
 ==============================
 
 A trained network, seen on the plane through a zero, a one and a two. Every polygon is one affine map. Notice how the
-decision boundary turns only at walls, and how steep tiles line it while the digits sit on flat ones.
+decision boundary turns at walls and where three classes meet. Steep tiles line it; the digits sit on flat ones.
 """
 
 import matplotlib.pyplot as plt
