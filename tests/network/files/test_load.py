@@ -247,6 +247,14 @@ def test_files_without_a_batch_axis_take_many_rows(label, tmp_path):
     assert [site.units for site in network.sites] == [site.units for site in found.sites]
 
 
+def test_a_file_whose_input_is_one_number_without_an_axis_is_read(tmp_path):
+    network = ss.load(written(tmp_path / "net.onnx", [("Relu", "x", {})], {}, (), batch=None))
+    assert network(np.array([-1.0, 0.5])).tolist() == [0.0, 0.5]
+    assert ss.tile_at(network, 0.5).radius == 0.5
+    with pytest.raises(ss.InputError, match="of at least one number"):
+        ss.Slice.segment(0.0, 1.0)
+
+
 def test_all_inputs_of_a_file_but_one_can_be_fixed(tmp_path):
     nodes = [helper.make_node("Sub", ["x", "y"], ["d"]), helper.make_node("Relu", ["d"], ["z"])]
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 3]) for name in "xy"]

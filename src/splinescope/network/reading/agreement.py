@@ -60,7 +60,7 @@ def check_agreement(
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(3, *program.input_shape, generator=generator, dtype=torch.float64)
     few = like[: min(32, max(2, _GIVEN_NUMBERS // max(1, like[0].numel())))].detach().cpu()
-    x = torch.cat([x.to(like.dtype), few[few.flatten(1).isfinite().all(1)]])
+    x = torch.cat([x.to(like.dtype), few[few.reshape(len(few), -1).isfinite().all(1)]])
     with torch.no_grad():
         finished = finish(program.forward(x.double()))  # each row by itself (`check_rows`)
     if finished is None:
