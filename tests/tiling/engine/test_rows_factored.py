@@ -290,8 +290,8 @@ def test_rows_of_a_part_are_taken_about_its_own_center_and_stay_as_they_were() -
 
 
 def test_an_unknown_kind_of_rows_is_refused() -> None:
-    with pytest.raises(ss.InputError, match="rows must be"):
-        ss.tessellate(cases.model("one layer"), cases.view("one layer"), rows="wide")  # type: ignore[arg-type]
+    with pytest.raises(ss.InputError, match=r"rows must be one of .*did you mean .plain."):
+        ss.tessellate(cases.model("one layer"), cases.view("one layer"), rows="plan")  # type: ignore[arg-type]
 
 
 def test_products_of_factored_rows_run_on_the_threads_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

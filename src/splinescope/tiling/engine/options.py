@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...support.checks import check_positive, check_whole
+from ...support.checks import check_choice, check_positive, check_whole
 from ...support.errors import InputError
 from ...support.progress import Progress, check_progress
 from .time_limit import Clock
@@ -36,8 +36,7 @@ class Options:
         for name in ("max_tiles", "threads", "chunk_bytes", "workers"):
             if getattr(self, name) is not None:
                 check_whole(getattr(self, name), name)
-        if self.rows not in ("auto", "plain", "factored"):
-            raise InputError(f'rows must be "auto", "plain" or "factored", got {self.rows!r}.')
+        check_choice(self.rows, "rows", ("auto", "plain", "factored"))
         if self.time_limit is not None:
             check_positive(self.time_limit, "time_limit")
         if self.folder is not None and self.workers is None:
