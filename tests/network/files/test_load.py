@@ -268,7 +268,11 @@ def test_all_inputs_of_a_file_but_one_can_be_fixed(tmp_path):
     x, y = torch.randn(4, 3, dtype=torch.float64), np.array([0.5, -1.0, 2.0])
     torch.testing.assert_close(ss.load(path, fixed={"y": y})(x), (x - torch.from_numpy(y)).relu())
     torch.testing.assert_close(ss.load(path, fixed={"x": [y]})(x), (torch.from_numpy(y) - x).relu())
-    for wrong, words in (({"w": y}, "must name inputs"), ({"y": y[:2]}, r"must have shape \(N, 3\), got \(2,\)")):
+    for wrong, words in (
+        ({"w": y}, "must name inputs"),
+        ({"y": y[:2]}, r"must have shape \(N, 3\), got \(2,\)"),
+        ({"y": "hello"}, r"fixed\['y'\] must be numbers, got 'hello'"),
+    ):
         with pytest.raises(ss.InputError, match=words):
             ss.load(path, fixed=wrong)
 

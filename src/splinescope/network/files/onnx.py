@@ -371,6 +371,8 @@ def the_input(
 
 def as_given(name: str, value: Any, sizes: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """The value of a fixed input, with or without its batch axis."""
+    if np.asarray(value).dtype.kind not in "biuf":
+        raise InputError(f"fixed[{name!r}] must be numbers, got {value!r:.60}.")
     given = as_rows(np.atleast_1d(np.asarray(value)), f"fixed[{name!r}]").to(dtype)
     for shape in (tuple(np.shape(value)), (1, *np.shape(value))):
         if len(shape) == len(sizes) and all(size in (0, n) for n, size in zip(shape, sizes, strict=True)):
