@@ -36,6 +36,7 @@ from .tiling import Tiling
 from .tolerance import tessellate_within
 
 _MANY_SOLIDS = 200_000  # cells of three and more dimensions that wait as they are, some hundred bytes each
+_SECONDS_TO_JOIN = 2e-7  # for a tile and dimension: what `assemble` takes after the last cut
 
 
 def tessellate(
@@ -184,7 +185,10 @@ def _tile(
 
             told = None if options.progress is False else report
             # a level set may have no tile at all: its search ends in time
-            work = Work(engine, first, view.size, options.max_tiles, clock, told, take, await_first=keep is None)
+            work = Work(
+                engine, first, view.size, options.max_tiles, clock, told, take, await_first=keep is None,
+                per_tile=_SECONDS_TO_JOIN * view.dimension,
+            )  # fmt: skip
             while True:
                 work.run(options.threads or os.cpu_count() or 1)
                 if spool is not None and work.stopped is None:

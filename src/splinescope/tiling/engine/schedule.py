@@ -36,13 +36,14 @@ class Work:
         leaves: What is finished, unless something else takes it; at most `max_tiles` tiles.
         stopped: Which limit ended the work; None if it ran to its end.
 
-    Time does not end the work before its first tiles, however late they come, unless `await_first` is False.
+    Time does not end the work before its first tiles, however late they come, unless `await_first` is False. It ends
+    the work early enough for what follows, which takes `per_tile` seconds for each tile.
     """
 
     def __init__(
         self, engine: Advances, first: Any, size: float,
         max_tiles: int | None, clock: Clock, report: Progress | None,
-        take: Callable[[Any], None] | None = None, await_first: bool = True,
+        take: Callable[[Any], None] | None = None, await_first: bool = True, per_tile: float = 0.0,
     ) -> None:  # fmt: skip
         self._engine = engine
         self._queue: deque[Any] = deque()
@@ -56,6 +57,7 @@ class Work:
         self._size = size
         self._max_tiles = max_tiles
         self._clock = clock
+        self._per_tile = per_tile
         self._least = 1 if await_first else 0  # tiles before time may end the work
         self._pace: dict[int, float] = {}  # by fold: seconds that a piece has taken there
         self._report = report
@@ -158,7 +160,7 @@ class Work:
         if self._queue and self.stopped is None:
             if self._tiles == self._max_tiles:
                 self._reach_max_tiles(self._tiles)
-            elif self._clock.is_over and self._tiles >= self._least:
+            elif self._clock.is_over_in(self._tiles * self._per_tile) and self._tiles >= self._least:
                 self.stopped = self._clock.reached
 
     def _reach_max_tiles(self, found: int) -> None:

@@ -38,4 +38,8 @@ class Clock:
     @property
     def is_over(self) -> bool:
         """Whether the time is over."""
-        return self.now() > self._end
+        return self.is_over_in(0.0)
+
+    def is_over_in(self, seconds: float) -> bool:
+        """Whether the time will be over after so many seconds."""
+        return self.now() + seconds > self._end
