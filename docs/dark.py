@@ -1,7 +1,7 @@
 """Pictures on dark pages: where `NAME-dark.png` lies beside `NAME.png`, a dark page shows that one.
 
-Pages name the light picture only, so that they read well without Sphinx, too. Line drawings of the findings, which are
-drawn from records, have no dark picture: the style sheet inverts their lightness and keeps their hues.
+Pages name the light picture only, so that they read well without Sphinx, too. Line drawings, all SVG among them, have
+no dark picture: the style sheet inverts their lightness and keeps their hues.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ class DarkPictures(SphinxPostTransform):
 
     def run(self, **kwargs: Any) -> None:
         for image in list(self.document.findall(nodes.image)):
+            if "://" in image["uri"]:
+                continue
             light = Path(self.env.srcdir, image["uri"])
             dark = light.with_name(f"{light.stem}-dark{light.suffix}")
-            if "://" not in image["uri"] and dark.is_file():
+            if dark.is_file():
                 other = image.deepcopy()
                 other["uri"] = str(dark.relative_to(self.env.srcdir))
                 other["candidates"] = {"*": other["uri"]}
@@ -32,14 +34,14 @@ class DarkPictures(SphinxPostTransform):
                 image["classes"].append("only-light")
                 other["classes"].append("only-dark")
                 image.parent.insert(image.parent.index(image) + 1, other)
-            elif self.env.docname.startswith(("findings/", "open_questions/")) and is_drawing(light):
+            elif light.suffix == ".svg" or (
+                self.env.docname.startswith(("findings/", "open_questions/")) and is_drawing(light)
+            ):
                 image["classes"].append("drawing")
 
 
 def is_drawing(picture: Path) -> bool:
     """Whether a picture is lines on white paper, and no field of colors, which would mean something else inverted."""
-    if picture.suffix == ".svg":
-        return True
     with Image.open(picture) as opened:
         return bool((np.asarray(opened.convert("RGB")).min(axis=2) > 245).mean() > 0.75)
 
