@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import numpy as np
@@ -62,6 +61,8 @@ CASES = {
     "rows of numbers": (small(), torch.randn(30, 3), None, "squared error (y holds numbers of the outputs' shape)"),
     "mse asked": (small(), nn.functional.one_hot(Y).float(), "mse", "mean squared error (as asked)"),
     "mse of classes": (small(), Y, "mse", "mean squared error (as asked)"),
+    "mse of classes as floats": (small(), Y.float(), "mse", "mean squared error (as asked)"),
+    "signs": (small(outputs=1), 2 * (Y % 2) - 1, "logistic", "logistic loss (as asked)"),
     "bce asked": (small(), nn.functional.one_hot(Y).float(), "bce", "binary cross-entropy (as asked)"),
     "a function": (small(), Y, lambda f, y: nn.functional.cross_entropy(2 * f, y), "<lambda> (as asked)"),
     "a skip": (Skipping().eval(), Y, None, CLASSES),
@@ -77,11 +78,13 @@ def test_the_loss_taken_is_said_and_every_call_of_the_report_runs_as_it_stands(c
     assert found.loss == told
     assert f"Loss: {told}." in found.summary()
     assert not any(tmp_path.iterdir())  # nothing is written that was not asked for
-    names = {"ss": ss, "torch": torch, "dataclasses": dataclasses, "model": model, "x": X, "y": y, "loss": loss}
+    names = {"ss": ss, "model": model, "x": X, "y": y, "loss": loss}
     measured = [block for block in found if block.state == "measured"]
     assert {block.key for block in measured} >= {"network", "complexity", "tiles", "depth", "curvature", "surface"}
     for block in measured:
         exec(block.call, dict(names))
+    losses = eval(found["surface"].call, dict(names)).losses
+    assert losses[20, 20] == pytest.approx(found["surface"].numbers["middle"], rel=1e-5)
     assert (tmp_path / "tiles.html").is_file()
     assert capsys.readouterr().out.count("\n") > 10
 
@@ -125,6 +128,11 @@ def test_a_window_lies_on_the_boundary_and_within_the_budget(monkeypatch):
     assert block.numbers["boundary length"] > 0
     assert "where the predicted class changes" in block.scope
     assert any(re.fullmatch(r"Tiles on a plane: about [\d,]+ tiles, \d+ s", text) for text in said)
+    exec(
+        block.call.replace("ss.tess", "made = ss.tess").removesuffix(".to_html('tiles.html')"),
+        names := dict(ss=ss, model=model, x=x),
+    )
+    assert names["made"].count == block.numbers["tiles"]
 
 
 def test_sites_are_named_by_their_modules_and_operations():
@@ -143,7 +151,11 @@ def test_the_command_line_never_replaces_a_page_by_its_default_name(tmp_path, mo
     (tmp_path / "reportednet.py").write_text("import torch\nnet = torch.nn.Sequential(torch.nn.Linear(2, 3)).eval()\n")
     np.save("x.npy", X.numpy())
     call = ["report", "reportednet:net", "--data", "x.npy", "--include", "network"]
-    assert CliRunner().invoke(main, call).exit_code == 0
+    told = CliRunner().invoke(main, call)
+    assert told.exit_code == 0
+    lines = told.stdout.partition("Run before a call of these, in Python:\n")[2]
+    (more,) = re.findall(r"  more: (.+)", told.stdout)
+    exec(lines + more, {})
     made = (tmp_path / "report.html").stat().st_mtime_ns
     refused = CliRunner().invoke(main, call)
     assert refused.exit_code == 2

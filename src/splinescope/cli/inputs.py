@@ -94,6 +94,11 @@ def _keep_pick(context: click.Context, _param: click.Parameter, value: str | Non
     context.meta[_OUTPUT] = int(value) if value is not None and index else value
 
 
+def _picked() -> int | str | None:
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_OUTPUT)
+
+
 pick_option = click.option(
     "--pick", metavar="OUTPUT", expose_value=False, callback=_keep_pick,
     help="Which of several outputs: its index or its name. Without it, an error lists them.",
@@ -140,11 +145,12 @@ slice_options = options(
 """For every verb that needs a slice; `make_slice` takes their values."""
 
 
-def read_model(model: str, weights: str | None = None) -> torch.nn.Module | SplineNetwork:
+def read_model(
+    model: str, weights: str | None = None, pick: int | str | None = None
+) -> torch.nn.Module | SplineNetwork:
     """The model named on the command line: a file, or the return value of a factory, in evaluation mode."""
     check_model_name(model)
-    context = click.get_current_context(silent=True)
-    pick = None if context is None else context.meta.get(_OUTPUT)
+    pick = _picked() if pick is None else pick
     if Path(model).suffix in _FILES:
         from ..network import load
 
@@ -174,6 +180,18 @@ def read_labels(path: str) -> torch.Tensor:
     flat = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     whole = flat.ndim == 1 and bool((flat == flat.round()).all())
     return torch.from_numpy(flat).long() if whole else torch.from_numpy(values).float()
+
+
+def in_python(model: str, weights: str | None, data: str, labels: str | None, shape: tuple[int, ...] | None) -> str:
+    """The lines that read in Python what was named on the command line: `model`, `x` and `y`."""
+    lines = [
+        "import splinescope as ss",
+        "from splinescope.cli.inputs import read_labels, read_model, read_rows",
+        f"model = read_model({model!r}, {weights!r}, {_picked()!r})",
+        f"x = read_rows({data!r}, {shape!r}, model).float()",
+        f"y = {None if labels is None else f'read_labels({labels!r})'}",
+    ]
+    return "\n".join(lines)
 
 
 def make_slice(

@@ -16,6 +16,7 @@ from .inputs import (
     check_model_name,
     data_file,
     data_option,
+    in_python,
     loss_name,
     model_arguments,
     pick_option,
@@ -66,13 +67,14 @@ def _unused(page: str) -> str:
 
 def _measure(
     measure: Callable[..., Report | ModelComparison], subject: Any, networks: list[Any], *, data: str,
-    labels: str | None, shape: tuple[int, ...] | None, include: list[str], out: str, as_json: bool, **chosen: Any,
+    labels: str | None, shape: tuple[int, ...] | None, include: list[str], out: str, as_json: bool, before: str = "",
+    **chosen: Any,
 ) -> None:  # fmt: skip
     x = read_rows(data, shape, *networks).float()
     y = None if labels is None else read_labels(labels)
     found = measure(subject, x, y, include=include or None, out=out, **chosen)
     note(f"wrote {out} and its numbers as .json")
-    echo_result(found.records(), as_json, found.summary())
+    echo_result(found.records(), as_json, found.summary() + before)
 
 
 @click.command("report", epilog=f"MODEL is {MODEL_HELP}.")
@@ -89,7 +91,9 @@ def report_command(model: str, weights: str | None, **chosen: Any) -> None:
     from ..reports import report
 
     network = read_model(model, weights)
-    _measure(report, network, [network], title=f"Report on {model}", **chosen)
+    lines = in_python(model, weights, chosen["data"], chosen["labels"], chosen["shape"])
+    before = f"\nRun before a call of these, in Python:\n{lines}"
+    _measure(report, network, [network], title=f"Report on {model}", before=before, **chosen)
 
 
 @click.command("compare", epilog=f"MODEL is {MODEL_HELP}.")

@@ -29,7 +29,8 @@ class ReportBlock(Result):
         state, reason: "measured", "not applicable" or "failed" (an error of its own), and why there is nothing.
         headline, finding, advice: What was found in one line, the same in plain words, and what to do about it.
         certainty, scope, reading: How sure it is, of what and within which limits, and how to read it.
-        call: The call that gives more; it runs as it stands, with `import splinescope as ss`, `model`, `x` and `y`.
+        call: The call that gives more; it runs as it stands after `import splinescope as ss`, with `model`, and `x` and
+            `y` as tensors.
         numbers: Everything measured, ready for JSON.
         typical: How the main number compares with other networks, if there is a comparison.
         draw: Fills a figure with the picture, or None; with `colors`, the ends of its scale, on a common one.

@@ -12,7 +12,7 @@ from ..support.display import Certainty, Result, table
 from ..support.errors import InputError
 from ..support.progress import Progress, telling
 from .page import side_by_side
-from .report import Report, check_page, chosen_blocks, report, weakest, write_page
+from .report import CALLS, Report, check_page, chosen_blocks, report, weakest, write_page
 from .typical import MAIN, main_number
 
 
@@ -117,5 +117,6 @@ def compare_models(
 
 def _write(found: ModelComparison, out: Path, title: str) -> None:
     """The page and its numbers, as far as they have been measured."""
-    subtitle = f"{len(found.reports)} networks on {next(iter(found.reports.values())).points} data points"
+    points = next(iter(found.reports.values())).points
+    subtitle = f"{len(found.reports)} networks on {points:,} data points. {CALLS}that of the column."
     write_page(out, side_by_side(title, found.reports, subtitle, found.rows()), found.records())

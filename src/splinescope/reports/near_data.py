@@ -103,9 +103,10 @@ def tiles(subject: Subject) -> ReportBlock:
         return page_text(shown, title=title, color="slope", max_tiles=4 * _MOST_LIVE)
 
     i, j, k = chosen
-    plane = f"ss.Slice.through(x[{i}], x[{j}], x[{k}], pad=0.15)"
+    call = f"plane = ss.Slice.through(x[{i}], x[{j}], x[{k}], pad=0.15); "
     if window < 1:
-        plane = f"dataclasses.replace({plane}, domain={np.round(tiling.view.domain, 9).tolist()}, anchors=[])"
+        middle, side = tiling.view.domain.mean(0).tolist(), float(np.ptp(tiling.view.domain[:, 0]))
+        call += f"plane = ss.Slice.box(plane.inputs([{middle}])[0], plane.basis, {side / 2}); "
     near = "" if tolerance is None else f", tolerance={tolerance:.2g}"
     subject_of = "the network" if tolerance is None else "a network near the smooth one"
     length = "" if boundary is None else (
@@ -121,7 +122,7 @@ def tiles(subject: Subject) -> ReportBlock:
         scope=f"on {where}, " + _how_near(tiling),
         reading=f"Each tile is a region where {subject_of} is one affine map; color is how steep it is. "
         f"{line} where the network does its work.",
-        call=f"ss.tessellate(model, {plane}{near}).to_html('tiles.html')",
+        call=f"{call}ss.tessellate(model, plane{near}).to_html('tiles.html')",
         numbers={
             "points": chosen, "window": window, "most tiles": most, "tiles": tiling.count, "area": tiling.view.size,
             "folds per length": density,
@@ -296,8 +297,9 @@ def margins(subject: Subject) -> ReportBlock:
 
 def _margin_call(subject: Subject, edge: float) -> str:
     """What goes on beyond the tile: attacks on a classifier, else the folds along the way to another point."""
-    if subject.classes is None:
+    classes, last = subject.classes, max(1, subject.output[0].numel() - 1)
+    if classes is None or int(classes.min()) < 0 or int(classes.max()) > last:
         return "print(ss.tessellate(model, ss.Slice.segment(x[0], x[1])).summary())"
     sizes = ", ".join(f"{factor * max(edge, 1e-3 * subject.spacing):.3g}" for factor in (1, 4, 16))
-    labels = written(subject.y, subject.classes)
+    labels = written(subject.y, classes)
     return f"print(ss.complexity.robustness(model, x, {labels}, epsilons=[{sizes}], norm='l2').summary())"

@@ -96,8 +96,8 @@ def proven(subject: Subject) -> ReportBlock:
     unsafe = found.unsafe
     part = "all" if found.holds else f"{1 - unsafe.share:.4%}"
     headline = f"class {winner} wins on {part} of a rectangle about x[{i}]"
-    near = f"x[{i}].lerp(x[{j}], {reach:g}), x[{i}].lerp(x[{k}], {reach:g})"
-    near += f", x[{i}].lerp((x[{j}] + x[{k}]) / 2, -{reach:g})"
+    near = f"x[{i}] + {reach:g} * (x[{j}] - x[{i}]), x[{i}] + {reach:g} * (x[{k}] - x[{i}])"
+    near += f", x[{i}] - {reach:g} * ((x[{j}] + x[{k}]) / 2 - x[{i}])"
     model = "model" if len(y) > 1 or net.ending is None else "ss.trace(model, x)"  # a sign is one before a sigmoid
 
     def draw(figure: Figure) -> None:

@@ -37,6 +37,10 @@ BLOCKS: dict[str, tuple[str, Callable[[Subject], ReportBlock]]] = {
 """Key -> title and what measures it, in the order of the page."""
 
 
+CALLS = "Calls below: import splinescope as ss; x and y are the data as tensors, model is "
+"""What they need, for a page."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Report(Result):
     """What `report` found.
@@ -208,8 +212,7 @@ def _measured(key: str, subject: Subject) -> ReportBlock:
 def _write(found: Report, title: str) -> None:
     assert found.page is not None
     loss = f"; loss: {found.loss}" if found.loss else ""
-    names = "import dataclasses, torch and splinescope as ss; model, x and y are what the report was given."
-    subtitle = f"{found.points:,} data points{loss}. Calls below: {names}"
+    subtitle = f"{found.points:,} data points{loss}. {CALLS}the network."
     write_page(found.page, page(title, found.blocks, subtitle), found.records())
 
 

@@ -192,8 +192,8 @@ def written(y: Tensor | None, targets: Tensor) -> str:
         return "y" if targets.is_floating_point() == y.is_floating_point() else "y.long()"
     if targets.dim() < y.dim():
         return "y.argmax(1)" if y.shape[1] > 1 else "y[:, 0].long()"
-    if not y.is_floating_point() and targets.dim() == 2 and targets.shape[1] > 1:
-        return f"torch.nn.functional.one_hot(y.long(), {targets.shape[1]}).float()"
+    if targets.numel() > y.numel():
+        return f"y.new_ones({targets.shape[1]}).diag()[y.flatten().long()].float()"
     return f"y.reshape(len(y), {', '.join(map(str, targets.shape[1:]))}).float()"
 
 

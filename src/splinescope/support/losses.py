@@ -210,15 +210,16 @@ def fitting_targets(loss: str, y: Tensor, outputs: tuple[int, ...], dtype: torch
 def behind(loss: str, ending: str) -> tuple[str | Mean, str]:
     """The named loss of what a model returns behind an ending (a softmax), and how one writes it in a call."""
     if loss == "cross_entropy" and ending.endswith("log_softmax"):
-        return F.nll_loss, "torch.nn.functional.nll_loss"
+        return F.nll_loss, "lambda p, y: -p.gather(1, y[:, None]).mean()"
     if loss == "cross_entropy" and ending.endswith("softmax"):
         return (
             lambda p, y: F.nll_loss(p.clamp_min(1e-30).log(), y),
-            "lambda p, y: torch.nn.functional.nll_loss(p.clamp_min(1e-30).log(), y)",
+            "lambda p, y: -p.gather(1, y[:, None]).clamp_min(1e-30).log().mean()",
         )
     if loss == "bce" and ending.endswith("sigmoid"):
         return (
             lambda p, y: F.binary_cross_entropy(p, y.reshape(p.shape).to(p.dtype)),
-            "lambda p, y: torch.nn.functional.binary_cross_entropy(p, y.reshape(p.shape).to(p.dtype))",
+            "lambda p, y: -(p.clamp_min(1e-30).log() * y.reshape(p.shape) "
+            "+ (1 - p).clamp_min(1e-30).log() * (1 - y.reshape(p.shape))).mean()",
         )
     return loss, repr(loss)
