@@ -9,6 +9,9 @@ list. Importing this package does no work: each name is loaded when first used.
     >>> tiling = ss.tessellate(model, view)             # doctest: +SKIP
 """
 
+import sys
+from types import ModuleType
+
 import lazy_loader
 
 from .support.threads import ALONE
@@ -27,3 +30,17 @@ def __getattr__(name: str) -> object:
 
     told = f"splinescope has no attribute {name!r}{did_you_mean(name, __all__)}"
     raise AttributeError(told, name=None, obj=None)  # a name would have Python suggest a second time
+
+
+class _Package(ModuleType):
+    """This package: the import of a part ends by setting it here."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and hasattr(value, "__all__"):
+            from .support.misspelt import answering
+
+            answering(value)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -128,10 +128,8 @@ def test_a_window_lies_on_the_boundary_and_within_the_budget(monkeypatch):
     assert block.numbers["boundary length"] > 0
     assert "where the predicted class changes" in block.scope
     assert any(re.fullmatch(r"Tiles on a plane: about [\d,]+ tiles, \d+ s", text) for text in said)
-    exec(
-        block.call.replace("ss.tess", "made = ss.tess").removesuffix(".to_html('tiles.html')"),
-        names := dict(ss=ss, model=model, x=x),
-    )
+    making = block.call.replace("ss.tess", "made = ss.tess").removesuffix(".to_html('tiles.html')")
+    exec(making, names := {"ss": ss, "model": model, "x": x})
     assert names["made"].count == block.numbers["tiles"]
 
 
