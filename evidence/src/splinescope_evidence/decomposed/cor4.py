@@ -75,14 +75,14 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    figure, (ax,) = subplots(1)
-    bins = (np.arange(5, 13) - 0.5).tolist()
-    for key, label in (("shifted_recentered", "shifted, recentered"), ("centered_plain", "centered, plain")):
-        widths = np.asarray(numbers[key])
-        ax.hist(widths, bins=bins, alpha=0.5, label=f"{label}: mean {widths.mean():.2f}", density=True)
-    ax.set_xlabel("units for full rank (pentagon)")
-    ax.set_ylabel("share of draws")
-    ax.legend(frameon=False)
+    figure, (left, right) = subplots(2)
+    arms = {"shifted, recentered": numbers["shifted_recentered"], "centered, plain": numbers["centered_plain"]}
+    names = [f"{name}: mean {np.mean(widths):.2f}" for name, widths in arms.items()]
+    left.hist(list(arms.values()), bins=(np.arange(5, 13) - 0.5).tolist(), label=names, density=True)
+    left.set(title="a pentagon", xlabel="units for full rank", ylabel="share of draws")
+    left.legend()
+    right.bar(("plain", "recentered"), (numbers["line_plain_reached"], numbers["line_recentered_reached"]), width=0.5)
+    right.set(title="four points on a line, no two collinear", ylabel="share of draws with full rank", xlim=(-0.6, 1.6))
     return figure
 
 

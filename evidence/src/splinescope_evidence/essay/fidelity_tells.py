@@ -158,5 +158,8 @@ def draw(numbers: dict[str, Any]) -> Any:
 
 
 EXPERIMENT = Experiment(
-    "Does a rough tiling tell generalization?", run, draw, place="closing part, open questions: fidelity of adaptation"
+    "Does a rough tiling predict generalization?",
+    run,
+    draw,
+    place="closing part, open questions: fidelity of adaptation",
 )

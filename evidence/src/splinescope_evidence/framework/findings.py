@@ -65,8 +65,8 @@ Kinds are counted separately. A paper's claim that fails is a finding; a failed 
 rules out one idea.
 
 A ring means that the experiment ran again with an independent seed. {again} did, and {same} came out the same.
-{opposed} {are} opposed: one seed says that the claim holds, the other that it does not. Such a claim counts as
-inconclusive.
+In {opposed}, the seeds contradict each other: one says that the claim holds, the other that it does not. That counts
+as inconclusive.
 
 ## How to read a card
 
@@ -75,9 +75,9 @@ our own.
 
 Thresholds in the code decide every verdict. *Holds with correction* means that the claim fails as printed and holds
 as the card gives it. *Inconclusive* means that the interval leaves both outcomes open; the card then says how large a
-sample would decide, assuming the mean effect of both seeds. Criteria unfold at a click. A dagger (†) marks a criterion
-that was revised after a full run. Some undecided samples were enlarged once, by fixed criteria. Intervals are 95%, over
-independent seeds.
+sample would decide, assuming the mean effect of both seeds. Some undecided samples were enlarged once, with the
+criteria unchanged. Criteria unfold at a click. A dagger (†) marks one that was revised after a full run. Intervals are
+95%, over independent seeds.
 
 [Figure 9](findings/survey.md#survey-fig9), [its phases](findings/survey.md#survey-lc-phases), [batch norm and
 grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share their
@@ -190,8 +190,7 @@ def _overview(records: list[Record], twice: dict[str, Record]) -> str:
         ),
         again=f"{len(twice)} of {len(records)} experiments",
         same=f"{sum(c['verdict'] == c['again'] and not c['opposed'] for c in pairs)} of {len(pairs)} verdicts",
-        opposed={0: "None", 1: "One"}.get(opposed, opposed),
-        are="is" if opposed == 1 else "are",
+        opposed={0: "no case", 1: "one case"}.get(opposed, f"{opposed} cases"),
         missing=f"Not measured yet: {', '.join(f'`{name}`' for name in missing)}.\n\n" if missing else "",
         hours=f"{sum(r['cpu_seconds'] for r in records) / 3600:.1f}",
         pages="\n".join(f"findings/{page}" for page in INTRODUCED),

@@ -132,7 +132,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     place = np.arange(len(names))
     right.barh(place - 0.2, pairs[:, 0], 0.38, color=BATCH_NORM, label="batch norm")
     right.barh(place + 0.2, pairs[:, 1], 0.38, color=PLAIN, label="plain", hatch="//")
-    right.set_yticks(place, names)
+    right.set_yticks(place, [name.replace(" + ", " +\n") for name in names])
     right.set(xscale="log", xlabel="speed: low- over high-variance direction")
     right.axvline(1, color="0.6", lw=1)
     right.invert_yaxis()

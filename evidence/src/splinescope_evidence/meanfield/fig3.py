@@ -156,6 +156,8 @@ def draw(numbers: dict[str, Any]) -> Figure:
         curves = np.array(study["batch_norm"]), np.array(study["plain"])
         plot_learning_rates(LearningRateStudy(np.array(numbers["rates"]), *curves, study["start"]), ax=ax)
         ax.set_title(f"descent on {name}")
+    axes[0].legend(loc="upper right")
+    axes[1].get_legend().remove()  # that of the last panel is for both
     return figure
 
 

@@ -144,7 +144,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     }
     for i, values in enumerate(shown.values()):
         right.semilogy(np.full(len(values), i), np.maximum(values, 1e-17), "o", color="#332288", alpha=0.6)
-    right.axhline(_MATCH, color="#e00000", lw=1, label=f"{_MATCH:g}")
+    right.axhline(_MATCH, color="#e00000", lw=1, label="threshold")
     right.set(ylabel="largest relative error", xlim=(-0.5, 2.5), title="which degree fits the loss")
     right.set_xticks(range(3), list(shown))
     right.legend()

@@ -147,7 +147,7 @@ def draw(numbers: dict[str, Any]) -> Any:
     figure, (left, right) = subplots(2)
     depth = [int(d) for d in numbers["teeth"]]
     left.semilogy(depth, list(numbers["teeth"].values()), "o-", color="#3b528b", label="sawtooth")
-    left.axhline(numbers["limit"], color="#d55e00", label="bound, 1-5-5-5-1")
+    left.axhline(numbers["limit"], color="#d55e00", label="best 1-5-5-5-1: at least")
     left.plot(np.full(len(numbers["line"]), 3), numbers["line"], ".", color="0.5", label="random 1-5-5-5-1")
     left.set(xlabel="layers", ylabel="pieces")
     left.legend(frameon=False)

@@ -150,16 +150,14 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
     from splinescope.plot.generative import plot_facets
 
-    figure = pyplot.figure(figsize=(14, 4.5), layout="constrained")
+    figure = pyplot.figure(figsize=(9.6, 3.6), layout="constrained")
     left = figure.add_subplot(1, 3, 1)
     volumes = np.array(numbers["volumes"])
     low, high = np.quantile(volumes[volumes > 0], [0.01, 0.99])
     polygons = [np.array(tile) for tile in numbers["tiles"]]
-    shades = colormaps["viridis"].with_extremes(bad="lightgray")
-    colors = np.where(volumes > 0, volumes, np.nan)
-    left.add_collection(
-        PolyCollection(polygons, array=colors, cmap=shades, norm=LogNorm(low, high), edgecolor="black", linewidth=0.3)
-    )
+    shades, colors = colormaps["viridis"].with_extremes(bad="lightgray"), np.where(volumes > 0, volumes, np.nan)
+    drawn = PolyCollection(polygons, array=colors, cmap=shades, norm=LogNorm(low, high), edgecolor="black", lw=0.3)
+    figure.colorbar(left.add_collection(drawn), ax=left, location="bottom", label="volume factor")
     corners = np.concatenate(polygons)
     left.set_xlim(corners[:, 0].min(), corners[:, 0].max())
     left.set_ylim(corners[:, 1].min(), corners[:, 1].max())
@@ -168,16 +166,16 @@ def draw(numbers: dict[str, Any]) -> Figure:
     left.set_ylabel("$z_2$")
     left.set_title("latent tiles (gray: no volume)")
     right = figure.add_subplot(1, 3, 2, projection="3d")
-    plot_facets([np.array(f) for f in numbers["facets"]], volumes, right)
+    plot_facets([np.array(f) for f in numbers["facets"]], volumes, right, colorbar=False)
     right.set_title("their images")
     last = figure.add_subplot(1, 3, 3)
     factors, density = (np.array(values) for values in numbers["points"])
     last.loglog(factors, density, ".", ms=2, color="#3b528b", label="nearest neighbors")
     line = np.geomspace(factors.min(), factors.max(), 20)
-    last.loglog(line, 1 / (numbers["area"] * line), color="#d55e00", label="1 / (area of the square * factor)")
+    last.loglog(line, 1 / (numbers["area"] * line), color="#d55e00", label="1 / (area times factor)")
     last.set_xlabel("volume factor of the facet")
     last.set_ylabel("density of samples on the surface")
-    last.legend(frameon=False, loc="lower left")
+    last.legend(frameon=False, loc="upper right")
     return figure
 
 

@@ -146,7 +146,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     """The surfaces of the first networks, a column a depth and kind, on one color scale."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 3.7), layout="constrained")
+    figure = Figure(figsize=(9.6, 3), layout="constrained")
     shown = numbers["records"][:4]
     axes = figure.subplots(1, len(shown))
     logs = [np.log10(np.maximum(np.array(r["losses"]), 1e-3)) for r in shown]
@@ -157,8 +157,8 @@ def draw(numbers: dict[str, Any]) -> Figure:
         ax.contour(u, v, z, levels=levels[::3], colors="white", linewidths=0.4, linestyles="solid")
         name = "with skips" if record["skip"] else "without skips"
         ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
-        ax.set_title(f"{record['depth']} layers, {name}\nnon-convex share {record['nonconvex']:.2f}", fontsize=10)
-    figure.colorbar(drawn, ax=axes, label="$\\log_{10}$ loss")
+        ax.set_title(f"{record['depth']} layers, {name}\nnon-convex share {record['nonconvex']:.2f}", fontsize=9)
+    figure.colorbar(drawn, ax=axes, label="$\\log_{10}$ loss", ticks=range(-3, 16, 2))
     return figure
 
 

@@ -151,7 +151,8 @@ def draw(numbers: dict[str, Any]) -> Any:
                         color=color, alpha=0.7, markersize=5, label=name if place == 0 else None)  # fmt: skip
     axes[0].set(xlabel=f"step, rate {numbers['rates'][0]:g} (0 drawn at 0.5)", ylabel="folds near a training point")
     for ax, words in ((axes[1], "step of the drop"), (axes[2], "path of the weights to the drop")):
-        ax.set(xscale="log", xlabel="learning rate", ylabel=words, ylim=(0, None))
+        around = (numbers["rates"][0] / 1.2, numbers["rates"][-1] * 1.2)
+        ax.set(xscale="log", xlabel="learning rate", ylabel=words, xlim=around, ylim=(0, None))
         ax.set_xticks(numbers["rates"], [f"{rate:g}" for rate in numbers["rates"]])
         ax.set_xticks([], minor=True)
     axes[0].legend()
