@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from splinescope.support.files import replacing
 from splinescope_evidence import Outcome, find, ids, reproduce, source_of
 from splinescope_evidence.framework import reproduce as running
 from splinescope_evidence.framework.pages import page, read_records
-from splinescope_evidence.framework.parts import part
+from splinescope_evidence.framework.parts import part, parts_in
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -144,6 +145,28 @@ def test_known_results_are_not_made_again_and_stand_among_the_records(tmp_path: 
         known.write_text(text)
         with pytest.raises(ss.FileFormatError, match=r"known\.json"):
             reproduce(["decomposed-sec2"], out=tmp_path / "c", size="quick", known=known)
+
+
+def test_damaged_results_and_parts_are_refused_in_words_or_can_be_read(tmp_path: Path) -> None:
+    def kept_part() -> None:
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        shutil.copy(tmp_path / "part.json", tmp_path / "parts")
+        with parts_in(tmp_path / "parts"):
+            part("part", list)
+
+    reproduce(["decomposed-sec2"], out=tmp_path, size="quick")
+    (tmp_path / "part.json").write_text('{"value": [1, 2.5], "seconds": 0.25}')
+    for name, read in (("decomposed-sec2", lambda: page(read_records(tmp_path))), ("part", kept_part)):
+        file, refused = tmp_path / f"{name}.json", 0
+        content = file.read_bytes()
+        for place in range(0, len(content), 1 + len(content) // 200):
+            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+            try:
+                read()
+            except ss.FileFormatError:
+                refused += 1
+        assert refused > 10
+        file.unlink()
 
 
 def test_jobs_share_the_work_and_write_the_same(tmp_path: Path) -> None:

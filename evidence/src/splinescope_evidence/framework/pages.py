@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from splinescope import FileFormatError
+from splinescope.support.checks import reading
 
-from .experiment import DOCUMENTS, ROLES, Check
+from .experiment import DOCUMENTS, ROLES, Check, Claim, Outcome, Verdict
 from .registry import find, ids
 from .source import source_of
 
@@ -20,12 +21,21 @@ _SIZES = {"quick": "quick size: it works, which judges nothing", "full": "full s
 
 
 def read_record(path: Path) -> Record:
-    """One result; what is not JSON is refused by its name."""
-    try:
+    """One result; what is not JSON, and a damaged one, is refused by its name."""
+    with reading(path):
         record: Record = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise FileFormatError(f"{path} is not a result of an experiment: {error}") from error
+        if is_record(record):
+            _ = outcome_of(record), page([record])  # all that is ever asked of it
     return record
+
+
+def outcome_of(record: Record) -> Outcome:
+    """What an experiment returned, as it was recorded."""
+    claims = (
+        Claim(**{**c, "verdict": Verdict(c["verdict"]), "checks": tuple(Check(**k) for k in c.get("checks", ()))})
+        for c in record["claims"]
+    )
+    return Outcome(record.get("numbers", {}), tuple(claims))
 
 
 def read_records(folder: Path) -> list[Record]:
@@ -36,18 +46,17 @@ def read_records(folder: Path) -> list[Record]:
 
 def read_known(path: Path) -> list[Record]:
     """The results in one file, as `records.json` has them: without their numbers."""
-    try:
+    with reading(path):
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FileFormatError(f"{path} cannot be read as records of experiments: {error}") from error
-    if not isinstance(found, list) or not all(map(is_record, found)):
-        raise FileFormatError(f"{path} does not hold a list of records of experiments, as records.json does.")
+        if not isinstance(found, list) or not all(map(is_record, found)):
+            raise FileFormatError(f"{path} does not hold a list of records of experiments, as records.json does.")
+        _ = [outcome_of(record) for record in found], page(found)
     return in_order(found)
 
 
 def is_record(found: Any) -> bool:
     """Whether this is the result of an experiment, and not another JSON file."""
-    return isinstance(found, dict) and {"id", "document", "claims"} <= found.keys() and found["document"] in DOCUMENTS
+    return isinstance(found, dict) and {"id", "claims"} <= found.keys() and found.get("document") in list(DOCUMENTS)
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from splinescope.support.checks import reading
 from splinescope.support.files import replacing
 
 
@@ -33,9 +34,10 @@ def part(name: str, make: Callable[[], Any]) -> Any:
         return json.loads(as_json(make()))
     file = parts.folder / f"{name}.json"
     if file.exists():
-        found = json.loads(file.read_text(encoding="utf-8"))
-        parts.seconds += found["seconds"]
-        return found["value"]
+        with reading(file):
+            found = json.loads(file.read_text(encoding="utf-8"))
+            parts.seconds += found["seconds"]
+            return found["value"]
     busy = time.process_time()
     text = as_json({"value": make(), "seconds": time.process_time() - busy})
     parts.folder.mkdir(exist_ok=True)

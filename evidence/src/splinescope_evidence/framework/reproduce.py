@@ -19,8 +19,8 @@ from splinescope.support.files import remove_unfinished, replacing
 from splinescope.support.progress import Progress
 from splinescope.support.worker_processes import share
 
-from .experiment import Check, Claim, Outcome, Size, Verdict
-from .pages import Record, in_order, page, read_known, read_record, read_records, without_numbers
+from .experiment import Outcome, Size
+from .pages import Record, in_order, outcome_of, page, read_known, read_record, read_records, without_numbers
 from .parts import as_json, parts_in
 from .registry import document_of, find, ids
 from .source import source_of
@@ -70,13 +70,13 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     before = [] if known is None else read_known(Path(known))
     kept = [] if fresh else [r for r in (*before, *read_records(folder)) if _is_this(r, size, seed)]
-    outcomes = {record["id"]: _outcome(record) for record in kept if record["id"] in chosen}
+    outcomes = {record["id"]: outcome_of(record) for record in kept if record["id"] in chosen}
     due = [name for name in chosen if name not in outcomes]
     for name in outcomes:
         if progress is not None:
             progress(1.0, f"{name}: kept")
     for name in _run(due, folder, size, seed, jobs, progress):
-        outcomes[name] = _outcome(read_record(folder / f"{name}.json"))
+        outcomes[name] = outcome_of(read_record(folder / f"{name}.json"))
         _rebuild(folder, before, size, seed)
     _rebuild(folder, before, size, seed)
     return {name: outcomes[name] for name in chosen}
@@ -152,14 +152,6 @@ def _rebuild(folder: Path, before: list[Record], size: Size, seed: int) -> None:
     records = in_order({r["id"]: r for r in (*own, *before, *asked)}.values())
     _write(folder / "index.html", page(own))
     _write(folder / "records.json", json.dumps([without_numbers(r) for r in records], indent=1) + "\n")
-
-
-def _outcome(record: Record) -> Outcome:
-    claims = (
-        Claim(**{**c, "verdict": Verdict(c["verdict"]), "checks": tuple(Check(**k) for k in c.get("checks", ()))})
-        for c in record["claims"]
-    )
-    return Outcome(record.get("numbers", {}), tuple(claims))
 
 
 def _write(path: Path, text: str) -> None:
