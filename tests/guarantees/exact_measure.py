@@ -67,6 +67,21 @@ def volume(simplex: Simplex) -> Fraction:
     return abs(size) / factorial(len(rows))
 
 
+def slope(simplex: Simplex) -> list[list[Fraction]]:
+    """`[C][d]` of the affine map that has its values at its corners, by elimination; it must have a volume."""
+    (origin, first), *others = simplex
+    d = len(origin)
+    rows = [[a - b for a, b in zip((*p, *v), (*origin, *first), strict=True)] for p, v in others]
+    for k in range(d):
+        pivot = next(r for r in range(k, d) if rows[r][k])
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [a / rows[k][k] for a in rows[k]]
+        for r in range(d):
+            if r != k:
+                rows[r] = [a - rows[r][k] * b for a, b in zip(rows[r], rows[k], strict=True)]
+    return [[row[d + c] for row in rows] for c in range(len(first))]
+
+
 def _exact(tensor: Tensor) -> list:
     return [[Fraction(v) for v in row] for row in tensor.tolist()] if tensor.dim() == 2 else list(
         map(Fraction, tensor.tolist())

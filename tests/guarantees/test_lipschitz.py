@@ -76,7 +76,7 @@ def test_the_constant_is_the_largest_over_all_patterns(change: str, box: float |
     for norm in NORMS:
         found = ss.guarantees.lipschitz(net, None if box is None else (-box, box), norm)
         assert found.constant == pytest.approx(expected[norm], rel=1e-10)
-        assert found.certainty == "exact"
+        assert found.rounding < 1e-11 or (box is None and change in ("duplicate unit", "dead unit"))
         assert np.linalg.norm(found.slope, norm) == pytest.approx(found.constant, rel=1e-10)
         at = net(torch.from_numpy(found.point)).detach().numpy()
         np.testing.assert_allclose(found.slope @ found.point + found.offset, at, atol=1e-9 * max(1.0, np.abs(at).max()))

@@ -116,6 +116,9 @@ def degenerate(kind: str, d: int) -> nn.Sequential:
             net[0].weight[1], net[0].bias[1] = net[0].weight[0], net[0].bias[0]
         elif kind == "slivers":
             net[0].weight[1], net[0].bias[1] = net[0].weight[0] * (1 + 1e-13), net[0].bias[0] + 1e-14
+            net[2].weight[:, 1] = -net[2].weight[:, 0]  # both cancel, but on the sliver between them
+            net[2].weight[:, 0] *= 9.0
+            net[2].weight[:, 1] *= 9.0
         elif kind == "equal outputs":
             net[4].weight[1], net[4].bias[1] = net[4].weight[0], net[4].bias[0]
     return net
@@ -233,3 +236,60 @@ def test_the_set_of_a_tie_is_no_exact_one() -> None:
     assert tied.unsafe is not None
     assert clear.unsafe is not None
     assert (tied.unsafe.certainty, clear.unsafe.certainty) == ("bound", "exact")
+
+
+def exact_slopes(net: nn.Sequential, d: int) -> list[list[list[Fraction]]]:
+    tiles = exact_measure.tiles_of(net, [-1.0] * d, [1.0] * d)
+    return [exact_measure.slope(tile) for tile in tiles if exact_measure.volume(tile)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_lipschitz_constant_of_rational_arithmetic_is_within_the_bound(d: int, kind: str) -> None:
+    net = degenerate(kind, d)
+    slopes = exact_slopes(net, d)
+    for norm in (1, 2, np.inf):
+        found = ss.guarantees.lipschitz(net, (-1.0, 1.0), norm)
+        ends = [max(Fraction(found.constant) + sign * Fraction(found.rounding), Fraction(0)) for sign in (-1, 1)]
+        if norm == 2:  # A'A has no eigenvalue above the square: in forty digits
+            with mpmath.workdps(40):
+                exact = [mpmath.matrix([[mpmath.mpf(v.numerator) / v.denominator for v in row] for row in a])
+                         for a in slopes]  # fmt: skip
+                truth = max(mpmath.sqrt(max(mpmath.eigsy(a.T * a, eigvals_only=True))) for a in exact)
+                low, high = (mpmath.mpf(end.numerator) / end.denominator for end in ends)
+                assert low <= truth <= high
+        else:
+            columns = [[*zip(*a, strict=True)] if norm == 1 else a for a in slopes]
+            assert ends[0] <= max(sum(map(abs, row)) for a in columns for row in a) <= ends[1]
+        assert found.rounding < 1e-11 or kind in ("duplicate", "slivers")
+        assert found.certainty == ("exact" if found.rounding < 1e-7 else "bound")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [1, 2])
+def test_no_verdict_on_slopes_is_wrong_at_planted_margins(d: int, kind: str) -> None:
+    """A unit that is on everywhere, relu(x_0 + 2), adds to the slope what makes the least one 1e-15 to 1e-9."""
+    net = degenerate(kind, d)
+    least = min(a[0][0] for a in exact_slopes(net, d))
+    wider = nn.Sequential(*(nn.Linear(m.in_features + (i > 0), m.out_features + 1) if isinstance(m, nn.Linear) else m
+                            for i, m in enumerate(net))).double()  # fmt: skip
+    with torch.no_grad():
+        for i in (0, 2, 4):
+            wider[i].weight.zero_()
+            wider[i].weight[:-1, : net[i].in_features], wider[i].bias[:-1] = net[i].weight, net[i].bias
+            wider[i].weight[-1, -1 if i else 0], wider[i].bias[-1] = 1.0, 0.0 if i else 2.0
+    decided = 0
+    for exponent in range(-15, -8):
+        for sign in (1, -1):
+            extra = float(-least) + sign * 10.0**exponent
+            with torch.no_grad():
+                wider[4].weight[0, -1] = extra
+            margin = least + Fraction(extra)
+            verdict = verify(wider, Property.monotone(0), (-np.ones(d), np.ones(d)))
+            assert verdict.rigorous is (verdict.holds is not None)
+            assert verdict.holds is None or verdict.holds is (margin >= 0)
+            assert verdict.holds is not None or "tie" in verdict.reason
+            decided += verdict.holds is not None
+            if verdict.holds is not None:
+                assert abs(Fraction(verdict.margin) - margin) <= Fraction(verdict.rounding)
+    assert decided >= 7  # with no bias, or equal units, the side of holding is left open

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from .forms import with_forms
 from .laws import Gaussian, masses, moments
 from .models import as_network, checked_program
 from .property import Property
-from .rounding import WIDEST, error_at, error_on, widest
+from .rounding import error_at, error_on
 from .sets import view_of
 from .verify import verify
 from .winners import class_weights
@@ -51,7 +51,7 @@ class Expectation(Result):
         tiles: How many tiles were used; 0 where points were.
         missed: How much the tiles' volumes, summed up, are off that of the set, as a share of it: rounding.
         rounding: Proven bounds of the rounding of these numbers, by name, where they are exact; that of `quantity`
-            takes its values on tiles as given. Empty for layers of more than 2,048 units.
+            takes its values on tiles as given.
     """
 
     mean: np.ndarray
@@ -79,8 +79,6 @@ class Expectation(Result):
         if self.certainty == "estimate":
             rows.append(("standard errors of means", in_words(self.errors["mean"])))
         off = [f"{name} at most {np.max(bound):.2g}" for name, bound in self.rounding.items()]
-        none = [name for name in self.errors if name not in self.rounding]
-        off += [f"{', '.join(none)} no rounding bound"] if none and self.certainty == "exact" else []
         said = f" Rounding: {'; '.join(off)}." if off else ""
         return f"{table(rows)}\nInputs: {self.law}. {self.assurance}{said}"
 
@@ -149,8 +147,7 @@ def expectation(
     if gaussian is not None and view.dimension > 1:
         tiling = None if quantity is None else tessellate(network, view, **limits)
         return _by_points(program, view, gaussian, property, quantity, tiling, count, seed)
-    rows: Literal["auto", "plain"] = "plain" if widest(program) <= WIDEST else "auto"
-    tiling = tessellate(network, view, rows=rows, **limits)
+    tiling = tessellate(network, view, rows="plain", **limits)  # whose rounding is proven
     unsafe, doubt = (None, None) if property is None else _unsafe(network, property, over, view, gaussian, limits)
     return _by_tiles(tiling, program, gaussian, quantity, unsafe, doubt)
 
@@ -173,7 +170,7 @@ def _by_tiles(
     mean = share @ values
     apart = values - mean
     covariance = (apart * share[:, None]).T @ apart
-    off = error_on(program, view, tiling.rtol) if widest(program) <= WIDEST else None
+    off = error_on(program, view, tiling.rtol)
     # the shares are off by that much in sum; then the sums below are rounded
     loose = float(2 * found.masses_off.sum() / total + (tiling.count + 16) * UNIT)
     size, mean_off, covariance_off = np.abs(apart).max(0), loose * np.abs(mean), np.zeros_like(covariance)
@@ -181,8 +178,6 @@ def _by_tiles(
         part = slice(int(tiles[0]), int(tiles[-1]) + 1)
         inner, inner_off = found.spreads(part)
         covariance += _sandwiched(slopes, inner, share[part])
-        if off is None:
-            continue
         steep = np.abs(slopes)
         inner_off = inner_off + view.dimension * (tiling.count + 16) * UNIT * np.abs(inner)
         covariance_off += _sandwiched(steep, inner_off, share[part])
@@ -193,14 +188,11 @@ def _by_tiles(
         covariance_off += crossed + crossed.T
         mean_off += share[part] @ astray
         size = np.maximum(size, tops.max(0))
-    rounding: dict[str, Any] = {}
-    if off is not None:
-        mean_off = 1.01 * (mean_off + loose * size)
-        covariance_off = 1.01 * (covariance_off + loose * np.outer(size, size) + np.outer(mean_off, mean_off))
-        rounding = {"mean": mean_off, "covariance": covariance_off}
+    mean_off = 1.01 * (mean_off + loose * size)
+    covariance_off = 1.01 * (covariance_off + loose * np.outer(size, size) + np.outer(mean_off, mean_off))
     classes, doubts = class_weights(tiling, measure, off)
-    if off is not None:
-        rounding["classes"] = (doubts + doubts.sum()) / found.whole + len(classes) * UNIT
+    classes_off = (doubts + doubts.sum()) / found.whole + len(classes) * UNIT
+    rounding: dict[str, Any] = {"mean": mean_off, "covariance": covariance_off, "classes": classes_off}
     averaged = None
     if quantity is not None:
         of_tiles = _per_tile(tiling, quantity)

@@ -17,17 +17,18 @@ from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress
 from ..tiling.cells.hull import MOST_DIMENSIONS, unit_box
 from ..tiling.engine.options import Options
-from ..tiling.measures.differentiate import block_rows, blocks, jacobians, outputs
-from ..tiling.measures.maps import inner_points, iterate_slopes
+from ..tiling.measures.differentiate import jacobians, outputs
+from ..tiling.measures.maps import inner_points
+from ..tiling.measures.tile_shapes import UNIT
 from ..tiling.networks import checked_network
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tile
 from ..tiling.tiling import Tiling
 from .models import as_network, renamed
 from .sets import view_of
+from .slopes import Largest, Measure, is_homogeneous, largest, through_zero
 
-_NEAR = 1e-6  # of the largest: norms read off corners that are this close are taken again by the network
-_SURELY = 4096  # tiles that are taken again at most
+_EXACT = 1e-6  # of the constant: more that slivers may have makes it a bound from below
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,6 +37,9 @@ class Lipschitz(Result):
 
     Attributes:
         constant: The largest norm of a slope.
+        rounding: A proven bound: some slope has at least `constant - rounding`, none more than `constant + rounding`.
+            It is large, and `certainty` "bound", where float64 leaves open whether steep slivers exist: where more
+            folds meet in a point than there are dimensions, as those of duplicate units or without biases.
         norm: 1, 2 or infinity: that of inputs and outputs.
         point: An input inside the tile, of the network's input shape.
         slope: `[C, D]` A of the tile's map `A x + c` in the whole input space.
@@ -45,6 +49,7 @@ class Lipschitz(Result):
     """
 
     constant: float
+    rounding: float
     norm: float
     point: np.ndarray
     slope: np.ndarray
@@ -59,11 +64,12 @@ class Lipschitz(Result):
     def summary(self) -> str:
         """The constant, of what it is, and where."""
         rows = [
-            ("constant", f"{self.constant:.15g}"), ("norm", f"{self.norm:g}"), ("over", self.where),
+            ("constant", f"{self.constant:.15g}"), ("rounding, at most", f"{self.rounding:.2g}"),
+            ("norm", f"{self.norm:g}"), ("over", self.where),
             ("attained at", brief(self.point) if self.point.size > 8 else str(self.point.tolist())),
             ("tiles", f"{self.tiles:,}"),
         ]  # fmt: skip
-        return f"{table(rows)}\n{self.assurance} Pre-activations below 1e-12 of their terms count as zero."
+        return f"{table(rows)}\n{self.assurance}"
 
 
 def lipschitz(
@@ -108,27 +114,38 @@ def lipschitz(
         raise InputError(f"norm must be 1, 2 or infinity, got {norm!r}.")
     network = as_network(model, over)
     program = network.program()
-    if over is None:
-        views, where, tiled = _sides(int(np.prod(program.input_shape))), "all of space", _on_rays(program)
-    else:
-        view = view_of(over, program.input_shape)
+    where = "all of space"
+    if rays := over is None and not is_homogeneous(program):
+        views, tiled = _sides(int(np.prod(program.input_shape))), _on_rays(program)
+    else:  # without constants every tile is a cone, and meets a box about the origin
+        view = view_of((-1.0, 1.0) if over is None else over, program.input_shape)
         if not isinstance(view, Slice):
             raise InputError("over must have an input that is free: a single point has no differences.")
         network, tiled = checked_network(network, view)
-        views, where = [view], f"a set of {view.dimension} dimensions"
-    best: tuple[float, np.ndarray, np.ndarray, np.ndarray] | None = None
-    tiles = 0
+        views, where = [view], where if over is None else f"a set of {view.dimension} dimensions"
+    found: list[tuple[Largest, Tiling]] = []
     for view in views:
-        options = Options(max_tiles=max_tiles, time_limit=time_limit, progress=progress)
+        options = Options(max_tiles=max_tiles, time_limit=time_limit, progress=progress, rows="plain")
         tiling, stopped = tile(network, tiled, view, options)
         if stopped is not None:
             raise LimitReached(f"{stopped}: the constant over the whole set is not known.", tiling)
-        tiles += tiling.count
-        found = _largest(tiling, program, float(norm), None if over is None else _frame(view, float(norm)))
-        if best is None or found[0] > best[0]:
-            best = found
-    assert best is not None
-    return Lipschitz(best[0], float(norm), *best[1:], tiles, where)
+        along, loose = _directions(view, float(norm), rays)
+        found.append((largest(tiling, tiled, along, _norms(float(norm), loose)), tiling))
+    best, tiling = max(found, key=lambda one: one[0].value)
+    high, low = max(one.high for one, _ in found), max(one.low for one, _ in found)
+    rounding = max(high - best.value, best.value - low)
+    point, slope, offset = _map(tiling, best.tile, rays)
+    return Lipschitz(
+        best.value,
+        rounding,
+        float(norm),
+        point.reshape(program.input_shape),
+        slope,
+        offset,
+        sum(tiling.count for _, tiling in found),
+        where,
+        certainty="exact" if rounding <= _EXACT * best.value else "bound",
+    )
 
 
 def _sides(size: int) -> list[Slice]:
@@ -144,46 +161,39 @@ def _sides(size: int) -> list[Slice]:
     return [Slice(axes[-1], axes[:size], box), *sides]
 
 
-def _frame(view: Slice, norm: float) -> np.ndarray:
-    """`[d, d]` M such that the norm of `A M` is that of the slope A, in slice coordinates, along the set."""
+def _directions(view: Slice, norm: float, rays: bool) -> tuple[np.ndarray, float]:
+    """Orthonormal directions `[d, *input_shape]` of a set (of rays: of the inputs), and by what share they are not."""
     basis = view.basis.reshape(view.dimension, -1)
-    if norm == 2:
-        return np.asarray(np.linalg.inv(np.linalg.cholesky(basis @ basis.T)).T)
-    if (np.count_nonzero(basis, axis=1) != 1).any() or (np.count_nonzero(basis, axis=0) > 1).any():
+    if rays:
+        return np.eye(basis.shape[1])[:-1].reshape(-1, *view.input_shape), 0.0
+    if (np.count_nonzero(basis, axis=1) == 1).all() and (np.count_nonzero(basis, axis=0) <= 1).all():
+        return np.sign(view.basis), 0.0
+    if norm != 2:
         raise InputError(f"norm {norm:g} along a set needs directions that are coordinate axes: use norm 2.")
-    return np.diag(1.0 / np.abs(basis).max(1))
+    along = np.linalg.solve(np.linalg.cholesky(basis @ basis.T), basis)
+    off = np.abs(along @ along.T - np.eye(len(along))).sum(1).max() + 4 * along.size * UNIT
+    return along.reshape(view.basis.shape), float(off)
 
 
-def _largest(
-    tiling: Tiling, program: Program, norm: float, frame: np.ndarray | None
-) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """The largest norm, a point of its tile, and that tile's map; without a frame the tiling is one of rays."""
-    basis = tiling.view.basis.reshape(tiling.dimension, -1)
-    tiles = np.arange(tiling.count)
-    if frame is not None:  # what corners tell is close: only the largest are taken again
-        rough = np.empty(tiling.count)
-        for numbers, a in iterate_slopes(tiling):
-            rough[numbers] = norms_of(a @ frame, norm)
-        tiles = np.flatnonzero(rough >= (1.0 - _NEAR) * np.nanmax(rough))
-        tiles = tiles[np.argsort(-rough[tiles], kind="stable")[:_SURELY]]
-    best: tuple[float, int] = (-1.0, 0)
-    for part in blocks(len(tiles), block_rows(program)):
-        slopes = _jacobians(tiling, tiles[part], frame is None)[0]
-        norms = norms_of(slopes if frame is None else slopes @ basis.T @ frame, norm)
-        if norms.max() > best[0]:
-            best = (float(norms.max()), int(tiles[part][norms.argmax()]))
-    slopes, points, offsets = _jacobians(tiling, np.array([best[1]]), frame is None)
-    return best[0], points[0].reshape(program.input_shape), slopes[0], offsets[0]
-
-
-def _jacobians(tiling: Tiling, tiles: np.ndarray, rays: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Slopes `[k, C, D]` in the input space, points inside `[k, *input_shape]` and offsets `[k, C]` of some tiles."""
+def _map(tiling: Tiling, number: int, rays: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A point inside a tile, and the slope `[C, D]` and offset `[C]` of its map in the input space."""
     program = tiling.program("slopes")
-    points = tiling.view.inputs(inner_points(tiling, tiles))
-    slopes = jacobians(program, points)
+    point = tiling.view.inputs(inner_points(tiling, np.array([number])))
+    slope = jacobians(program, point)[0]
     if rays:  # F = A x + c s
-        return slopes[:, :, :-1], points[:, :-1] / points[:, -1:], slopes[:, :, -1]
-    return slopes, points, outputs(program, points) - np.einsum("kcd,kd->kc", slopes, points.reshape(len(points), -1))
+        return point[0, :-1] / point[0, -1], slope[:, :-1], slope[:, -1]
+    return point[0], slope, outputs(program, point)[0] - slope @ point.reshape(-1)
+
+
+def _norms(norm: float, loose: float) -> Measure:
+    """Norms of slopes along orthonormal directions, which may be off by the share `loose`."""
+
+    def measure(slopes: np.ndarray, radii: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found, size = norms_of(slopes, norm), slopes.shape[1] * slopes.shape[2]
+        more = np.linalg.norm(radii, axis=(1, 2)) if norm == 2 else norms_of(radii, norm)
+        return found, 1.01 * more + (loose + 16 * (size + 16) * UNIT) * found
+
+    return measure
 
 
 def norms_of(matrices: np.ndarray, norm: float) -> np.ndarray:
@@ -204,7 +214,7 @@ def _on_rays(program: Program) -> Program:
     bases: dict[str, Tensor] = {}
     with torch.no_grad():
         for step, inputs, _ in program.walk(x):
-            if isinstance(step, Fold) and not _through_zero(step, inputs):
+            if isinstance(step, Fold) and not through_zero(step, inputs):
                 where = program.paths.get(step.output) or "model"
                 raise InputError(
                     f"all of space needs folds through zero, as those of ReLU, abs and max; {where} ({step.site.op}) "
@@ -233,14 +243,6 @@ def _on_rays(program: Program) -> Program:
         "rays", (size + 1,), inner.output, inner.output_shape, tuple(steps), paths=inner.paths, ops=inner.ops,
         identity=("rays", *program.identity),
     )  # fmt: skip
-
-
-def _through_zero(fold: Fold, inputs: list[Tensor]) -> bool:
-    """Whether a fold bends through zero alone: scaled inputs, however large or small, have the output scaled."""
-    if fold.at is not None and np.any(fold.at):
-        return False
-    output = fold.run(*inputs)
-    return all(torch.equal(fold.run(*(k * value for value in inputs)), k * output) for k in (2.0**-40, 2.0, 2.0**40))
 
 
 def _scaled(run: Callable[..., Tensor], base: Tensor, shift: float) -> Callable[..., Tensor]:

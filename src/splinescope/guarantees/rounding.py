@@ -21,7 +21,6 @@ from ..tiling.engine.plan import make_plan, probe_points
 from ..tiling.measures.tile_shapes import UNIT
 from ..tiling.slice import Slice
 
-WIDEST = 2048  # units of a layer: wider ones need factored rows, whose rounding is estimated
 _SAFETY = 2.0  # the bounds are computed in float64 themselves, some as differences of rounded numbers
 
 
@@ -45,39 +44,42 @@ def error_at(program: Program, x: Tensor, radius: Tensor | None = None) -> tuple
     """
     x = x.to(torch.float64)
     zero = torch.zeros_like(x)
-    found = _carried(program, Carried(x, zero if radius is None else radius, zero), None, 0)
+    found, _ = _carried(program, Carried(x, zero if radius is None else radius, zero), None, 0)
     return found.middle.reshape(len(x), -1).numpy(), (found.error + found.radius).reshape(len(x), -1).numpy()
 
 
-def error_on(program: Program, view: Slice, rtol: float, moved: np.ndarray | None = None) -> np.ndarray:
+def error_on(program: Program, view: Slice, rtol: float) -> np.ndarray:
     """`[size]`: `error_over` a slice, of tiles with plain rows."""
-    with torch.no_grad():
-        probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
-        plan = make_plan(program, probes, rtol, "plain", view.dimension)
-    return error_over(program, torch.from_numpy(view.inputs(view.domain)), plan.tolerances, moved)
+    return error_over(program, torch.from_numpy(view.inputs(view.domain)), _tolerances(program, view, rtol))
 
 
-def error_over(
-    program: Program, corners: Tensor, tolerances: list[np.ndarray], moved: np.ndarray | None = None
-) -> np.ndarray:
+def cut_errors(program: Program, view: Slice, rtol: float) -> list[np.ndarray]:
+    """Per fold `[U]`: how far pre-activations may be off on a slice, by rounding or as they count as zero."""
+    tolerances = _tolerances(program, view, rtol)
+    _, found = _carried(program, _on_box(program, torch.from_numpy(view.inputs(view.domain))), tolerances, 4)
+    return [error + tolerance for error, tolerance in zip(found, tolerances, strict=True)]
+
+
+def error_over(program: Program, corners: Tensor, tolerances: list[np.ndarray]) -> np.ndarray:
     """`[size]`: a bound, over the hull of corners `[n, *input_shape]`, of how far tiles' affine maps are off.
 
-    `tolerances` are those of the plan, per fold: pre-activations of that size count as zero. `moved`, of the input's
-    shape: how far points may be from where they are thought to be, besides.
+    `tolerances` are those of the plan, per fold: pre-activations of that size count as zero.
     """
+    return _carried(program, _on_box(program, corners), tolerances, 4)[0].error.reshape(-1).numpy()
+
+
+def _tolerances(program: Program, view: Slice, rtol: float) -> list[np.ndarray]:
+    with torch.no_grad():
+        probes = torch.from_numpy(view.inputs(probe_points(program, view.domain)))
+        return make_plan(program, probes, rtol, "plain", view.dimension).tolerances
+
+
+def _on_box(program: Program, corners: Tensor) -> Carried:
     cuts = sum(fold.site.units for fold in program.folds)
     low, high = corners.amin(0, keepdim=True), corners.amax(0, keepdim=True)
     middle, radius = (low + high) / 2, (high - low) / 2
-    error = 4 * (cuts + 4) * UNIT * (middle.abs() + radius)  # each new corner is rounded, and so is the slice's map
-    if moved is not None:
-        error = error + torch.from_numpy(moved)
-    found = _carried(program, Carried(middle, radius, error), tolerances, 4)
-    return found.error.reshape(-1).numpy()
-
-
-def widest(program: Program) -> int:
-    """Units of the widest fold; up to `WIDEST`, rows are plain and their rounding is proven."""
-    return max((fold.site.units for fold in program.folds), default=0)
+    # each new corner is rounded, and so is the slice's map
+    return Carried(middle, radius, 4 * (cuts + 4) * UNIT * (middle.abs() + radius))
 
 
 def least_share(low: np.ndarray, high: np.ndarray, level: np.ndarray | float, dimension: int) -> np.ndarray:
@@ -91,17 +93,25 @@ def least_share(low: np.ndarray, high: np.ndarray, level: np.ndarray | float, di
         return np.asarray(-np.expm1(dimension * np.log1p(-np.clip(share, 0.0, 1.0))))
 
 
-def _carried(program: Program, first: Carried, tolerances: list[np.ndarray] | None, rows: int) -> Carried:
+def _carried(
+    program: Program, first: Carried, tolerances: list[np.ndarray] | None, rows: int
+) -> tuple[Carried, list[np.ndarray]]:
+    """The output, and per fold `[U]` the errors of its pre-activations in the first row."""
     places = {fold.output: i for i, fold in enumerate(program.folds)}
+    off: list[np.ndarray] = []
 
     def evaluate(step: Affine | Fold, given: list[Carried]) -> Carried:
         if isinstance(step, Affine):
             return _affine(step, given)
+        rest, errors, sizes = (
+            step.cut_magnitude(*some) for some in zip(*((0 * v.error, v.error, v.size) for v in given), strict=True)
+        )
+        off.append((errors - rest + (4 + rows * (step.site.units + 4)) * UNIT * sizes)[0].numpy())
         tolerance = None if tolerances is None else tolerances[places[step.output]]
         return _fold(step, given, tolerance, rows)
 
     with torch.no_grad():
-        return walked(program.steps, {program.input: first}, {program.output}, evaluate)[program.output]
+        return walked(program.steps, {program.input: first}, {program.output}, evaluate)[program.output], off
 
 
 def _affine(step: Affine, given: list[Carried]) -> Carried:

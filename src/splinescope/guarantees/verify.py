@@ -23,13 +23,14 @@ from ..support.worker_processes import share
 from ..tiling.engine.parts import packed_network
 from ..tiling.engine.time_limit import Clock
 from ..tiling.measures.differentiate import outputs
-from ..tiling.measures.tile_shapes import UNIT
+from ..tiling.measures.maps import inner_points
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tessellate
 from .decide import BEFORE_ATTACK, Decided, decide, decide_in_process, least_value
 from .models import as_network, check_ending, checked_program, is_smooth, joined, near
 from .property import Property
 from .sets import Part, parts_of, shared_out, view_of
+from .slopes import largest
 from .verdict import Collected, UnsafeSet, Verdict
 from .vnnlib import read_vnnlib
 from .witness import Witness, run_own
@@ -275,29 +276,30 @@ def _verify_slope(
     view = view_of(over, tuple(program.input_shape))
     if not isinstance(view, Slice):
         raise InputError("over must have an input that is free, got a single point.")
-    basis = view.basis.reshape(view.dimension, -1)
-    along = np.linalg.lstsq(basis.T, np.eye(size)[x], rcond=None)[0]
-    if np.abs(basis.T @ along - np.eye(size)[x]).max() > 1e-12:
+    basis, direction = view.basis.reshape(view.dimension, -1), np.eye(size)[x]
+    apart = direction - np.linalg.lstsq(basis.T, direction, rcond=None)[0] @ basis
+    if np.abs(apart).max() > 1e-12:
         raise InputError(f"over must let input {x} move: it is fixed on the set.")
     try:
-        tiling = tessellate(network, view, **limits)
+        tiling = tessellate(network, view, rows="plain", **limits)
     except LimitReached as error:
         seconds = time.monotonic() - started
         return Verdict(None, None, False, np.inf, -np.inf, f"Undecided: {error}", 0, 0, seconds)
-    slopes = sign * (tiling.slopes().reshape(tiling.count, -1, view.dimension)[:, output] @ along)
-    # an estimate, so that no verdict on slopes is called rigorous: terms of the products along ways through the network
-    terms = sum(fold.site.units + 2 for fold in program.folds) + size
-    rounding = float(16 * terms * UNIT * max(np.abs(slopes).max(initial=0.0), 1e-300))
-    worst = int(np.argmin(slopes))
-    margin, place = float(slopes[worst]), view.inputs(tiling.centroids()[worst : worst + 1])[0]
+    steepest = largest(
+        tiling, program, direction.reshape(1, *view.input_shape),
+        lambda slopes, radii: (-sign * slopes[:, output, 0], radii[:, output, 0]),
+    )  # fmt: skip
+    margin, place = -steepest.value, view.inputs(inner_points(tiling, np.array([steepest.tile])))[0]
+    rounding = max(steepest.high - steepest.value, steepest.value - steepest.low)
     counts = (tiling.count, tiling.count, time.monotonic() - started)
-    if abs(margin) <= rounding and margin != 0.0:
-        reason = f"A tie: the least slope is {margin:.3g}, its rounding up to {rounding:.3g}."
-        return Verdict(None, None, False, rounding, margin, reason, *counts)
-    estimated = "Not rigorous: the rounding of slopes is estimated."
-    if margin < 0:
+    if steepest.low > 0:
         witness = Witness(place, outputs(program, place[None])[0].reshape(program.output_shape), 0, -margin)
-        reason = f"Violated: the slope is {sign * margin:.6g} on the tile about the witness. {estimated}"
-        return Verdict(False, witness, False, rounding, margin, reason, *counts)
-    reason = f"Holds: the least slope in that direction is {margin:.6g}. {estimated}"
-    return Verdict(True, None, False, rounding, margin, reason, *counts, None, lambda: (margin, place))
+        reason = f"Violated: the slope is {sign * margin:.6g} on the tile about the witness."
+        return Verdict(False, witness, True, rounding, margin, reason, *counts)
+    if steepest.high > 0:
+        reason = (
+            f"A tie: the least slope of a tile is {margin:.3g}, and rounding leaves open one of {-steepest.high:.3g}."
+        )
+        return Verdict(None, None, False, rounding, margin, reason, *counts)
+    reason = f"Holds: the least slope in that direction is {margin:.6g}."
+    return Verdict(True, None, True, rounding, -steepest.high, reason, *counts, None, lambda: (margin, place))

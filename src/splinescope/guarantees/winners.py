@@ -23,20 +23,18 @@ Measure = Callable[[CornerLists, np.ndarray], tuple[np.ndarray, np.ndarray, np.n
 share of the tile weighs per share, at most."""
 
 
-def class_weights(tiling: Tiling, measure: Measure, error: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def class_weights(tiling: Tiling, measure: Measure, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`[C]` the weight of the places where each class wins, and how far rounding may have moved it.
 
-    `error` `[C]` bounds the rounding of outputs: what is won by less is in doubt. Without it doubts are zero.
+    `error` `[C]` bounds the rounding of outputs: what is won by less is in doubt.
     """
     size = max(2, output_count(tiling))
-    if error is not None and len(error) == 1:
+    if len(error) == 1:
         error = np.append(0.0, error)
     total, doubts = np.zeros((2, size))
     for won, tiles, points, values in _pieces(tiling):
         weights, off, most = measure(tiles, points)
         total += np.bincount(won, weights, size)
-        if error is None:
-            continue
         at = values[tiles.corners]
         winner = won[owners(tiles.offsets)]
         gap = at[np.arange(len(at)), winner][:, None] - at

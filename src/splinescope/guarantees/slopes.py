@@ -1,0 +1,191 @@
+"""Slopes with proven bounds: of every tile, and of slivers so thin that float64 cannot tell whether they exist.
+
+Tangents are carried through the steps beside values: middles C and radii R, so that a slope is C to within R. A unit
+whose pre-activation is nearer to zero than its own rounding is open: its share of slope is 0, 1 or anything between.
+
+Every point of a tile has a corner that weighs 1 / (d + 1) or more in it. Units open at the point have (d + 1) times
+their rounding at that corner, or less. So the patterns that really occur are those of tiles, and at a corner with n
+open units the 2^n patterns of these. Where 2^n different tiles meet there, as folds in general position do, they are
+those. At other corners each pattern is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..network.program import Affine, Fold, Program, walked
+from ..tiling.measures.differentiate import block_rows, blocks, cuts, pattern_codes
+from ..tiling.measures.maps import inner_points
+from ..tiling.measures.tile_shapes import UNIT
+from ..tiling.tiling import Tiling
+from .rounding import cut_errors
+
+_FAR = 2.0**500  # beside numbers of that size no constant of a step counts
+_EACH = 8  # open units of which each pattern is looked at; the others have shares of slope from 0 to 1
+
+Measure = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""From slopes `[n, C, d]`, middles and radii, to the number that is asked for `[n]` and how far it may be off."""
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest measure of any slope."""
+
+    value: float  # on a tile that surely exists
+    tile: int
+    low: float  # proven: some slope has this much,
+    high: float  # and none has more
+
+
+def largest(tiling: Tiling, program: Program, directions: np.ndarray, measure: Measure) -> Largest:
+    """The largest measure of slopes along `directions` `[d, *input_shape]`, over all tiles of plain rows."""
+    errors = [torch.from_numpy(error) for error in cut_errors(program, tiling.view, tiling.rtol)]
+    centers = tiling.view.inputs(inner_points(tiling))
+    values, off = np.empty((2, tiling.count))
+    size = max(1, block_rows(program) // len(directions))
+    for block in blocks(tiling.count, size):
+        found = _tangents(program, centers[block], directions, [2 * error for error in errors], None)
+        values[block], off[block] = measure(*found)
+    sure, codes = _patterns(program, centers, errors)
+    sure[np.setdiff1d(np.arange(tiling.count), np.unique(codes, return_index=True)[1])] = False
+    tile = int(np.where(sure, values, -np.inf).argmax() if sure.any() else values.argmax())
+    low = float((values - off)[sure].max(initial=-np.inf))
+    high = float((values + off).max())
+    # corners where fewer tiles meet than there may be patterns
+    lists = tiling.tiles.some(np.flatnonzero(sure))
+    meeting = np.bincount(lists.corners, minlength=len(tiling.vertices))
+    wide = [(tiling.dimension + 3) * error for error in errors]
+    at = tiling.view.inputs(tiling.vertices)
+    count = _open(program, at, wide)
+    lacking = np.flatnonzero(meeting < 2.0**count)
+    if is_homogeneous(program):  # patterns next to the origin are those on the rays from there
+        lacking = lacking[at[lacking].any(tuple(range(1, at.ndim)))]
+    for number in np.unique(np.minimum(count[lacking], _EACH)):
+        some = lacking[np.minimum(count[lacking], _EACH) == number]
+        choices = np.arange(2**number)
+        for block in blocks(len(some) * len(choices), size):
+            which, code = np.divmod(np.arange(block.start, block.stop), len(choices))
+            worst, more = measure(*_tangents(program, at[some[which]], directions, wide, torch.from_numpy(code)))
+            high = max(high, float((worst + more).max()))
+    return Largest(float(values[tile]), tile, low, high)
+
+
+def is_homogeneous(program: Program) -> bool:
+    """Whether `f(k x) = k f(x)` for all k > 0: no step has a constant, and folds bend through zero alone."""
+    x = torch.randn(2, *program.input_shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    with torch.no_grad():
+        return all(
+            through_zero(step, given) if isinstance(step, Fold)
+            else not step.magnitude(*(torch.zeros_like(value[:1]) for value in given)).any()
+            for step, given, _ in program.walk(x)
+        )  # fmt: skip
+
+
+def through_zero(fold: Fold, inputs: list[Tensor]) -> bool:
+    """Whether a fold bends through zero alone: scaled inputs, however large or small, have the output scaled."""
+    if fold.at is not None and np.any(fold.at):
+        return False
+    output = fold.run(*inputs)
+    return all(torch.equal(fold.run(*(k * value for value in inputs)), k * output) for k in (2.0**-40, 2.0, 2.0**40))
+
+
+def _patterns(program: Program, x: np.ndarray, errors: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+    """`[n]` each: whether the signs of all units at inputs are beyond doubt, and hashes of these signs."""
+    sure, codes = np.ones(len(x), bool), np.empty(len(x), np.uint64)
+    for block in blocks(len(x), block_rows(program)):
+        signs = []
+        for (_, z), error in zip(cuts(program, torch.from_numpy(x[block])), errors, strict=False):
+            sure[block] &= (z.abs() > 2 * error).all(1).numpy()
+            signs.append((z > 0).numpy())
+        codes[block] = pattern_codes(signs, len(x[block]))
+    return sure, codes
+
+
+def _open(program: Program, x: np.ndarray, wide: list[Tensor]) -> np.ndarray:
+    """`[n]` how many units are open at inputs."""
+    found = np.zeros(len(x), int)
+    for block in blocks(len(x), block_rows(program)):
+        for (_, z), error in zip(cuts(program, torch.from_numpy(x[block])), wide, strict=False):
+            found[block] += (z.abs() <= error).sum(1).numpy()
+    return found
+
+
+@dataclass(frozen=True)
+class _Tangents:
+    """Values `[n, *shape]`, and slopes along every direction `[n * d, *shape]`: middles and radii."""
+
+    value: Tensor
+    middle: Tensor
+    radius: Tensor
+
+
+def _tangents(
+    program: Program, x: np.ndarray, directions: np.ndarray, wide: list[Tensor], code: Tensor | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """`[n, C, d]` each: slopes at inputs, and how far they may be off.
+
+    Bit i of a row's code is the share of the i-th open unit, as far as there are codes.
+    """
+    d, error_of = len(directions), dict(zip((fold.output for fold in program.folds), wide, strict=True))
+    seen = torch.zeros(len(x), 1, dtype=torch.int64)
+
+    def evaluate(step: Affine | Fold, given: list[_Tangents]) -> _Tangents:
+        middles, sizes = [v.middle for v in given], [v.middle.abs() for v in given]
+        radii, value = [v.radius for v in given], step.run(*(v.value for v in given))
+        if isinstance(step, Affine):
+            terms = sum(v.value[0].numel() for v in given)
+            own = 2 * (terms + 4) * UNIT * _linear(step.magnitude, sizes)
+            radius = (_linear(step.magnitude, radii) + own) * (1 + 4 * (terms + 4) * UNIT)
+            return _Tangents(value, _linear(step.run, middles), radius)
+        z = step.cuts(*(v.value for v in given))
+        open_ = z.abs() <= error_of[step.output]
+        share, loose = (z > 0).to(torch.float64), 0.0 * z
+        if bool(open_.any()):
+            place = seen + open_.cumsum(1) - 1
+            seen.add_(open_.sum(1, keepdim=True))
+            chosen = open_ & (place < _EACH) if code is not None else torch.zeros_like(open_)
+            bits = ((0 if code is None else code[:, None]) >> place.clamp(0, _EACH)) & 1
+            share = torch.where(chosen, bits.to(torch.float64), torch.where(open_, 0.5, share))
+            loose = torch.where(open_ & ~chosen, 0.5, 0.0)
+        share, loose = share.repeat_interleave(d, 0), loose.repeat_interleave(d, 0)
+        gains, elements = torch.from_numpy(step.gains), torch.from_numpy(step.elements)
+
+        def bent(amounts: Tensor) -> Tensor:
+            flat = torch.zeros(len(amounts), value[0].numel(), dtype=torch.float64).index_add_(1, elements, amounts)
+            return flat.reshape(-1, *value.shape[1:])
+
+        along = _linear(step.cuts, middles)
+        slack = _linear(step.cut_magnitude, radii) + 4 * UNIT * _linear(step.cut_magnitude, sizes)
+        middle = bent(gains * share * along)
+        most = gains.abs() * (share * slack + loose * (along.abs() + slack))
+        terms = 4 + int(np.bincount(step.elements).max(initial=0))
+        radius = bent(most + 2 * terms * UNIT * gains.abs() * share * along.abs())
+        if step.site.op != "relu":  # what is left of the fold without its hinges is affine
+
+            def rest(*inputs: Tensor) -> Tensor:
+                return step.run(*inputs) - bent(gains * step.cuts(*inputs).clamp_min(0))
+
+            def rest_size(*inputs: Tensor) -> Tensor:
+                return step.run(*inputs).abs() + bent(gains.abs() * step.cut_magnitude(*inputs))
+
+            middle = middle + _linear(rest, middles)
+            radius = radius + _linear(rest_size, radii) + 4 * terms * UNIT * _linear(rest_size, sizes)
+        return _Tangents(value, middle, radius * (1 + 2 * terms * UNIT))
+
+    with torch.no_grad():
+        start = torch.from_numpy(directions).repeat(len(x), *(1,) * (directions.ndim - 1))
+        first = _Tangents(torch.from_numpy(x), start, torch.zeros_like(start))
+        last = walked(program.steps, {program.input: first}, {program.output}, evaluate)[program.output]
+    return tuple(  # type: ignore[return-value]
+        rows.reshape(len(x), d, -1).transpose(1, 2).numpy() for rows in (last.middle, last.radius)
+    )
+
+
+def _linear(run: Callable[..., Tensor], rows: list[Tensor]) -> Tensor:
+    """An affine function without its constants."""
+    return (run(*(_FAR * row for row in rows)) - run(*(torch.zeros_like(row[:1]) for row in rows))) / _FAR
