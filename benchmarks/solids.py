@@ -253,18 +253,20 @@ def _draw_chairs(meshes: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
     order, middle, half = [2, 0, 1], CORNER.mean(0), np.ptp(CORNER, axis=0) / 2
     for ending, styles in (("", ()), ("-dark", ("splinescope.plot.dark",))):
         with pyplot.style.context(["splinescope.plot.house", *styles]):
-            figure = pyplot.figure(figsize=(11, 4.6))
+            figure = pyplot.figure(figsize=(8.6, 4.1))
             for i, (name, (vertices, triangles)) in enumerate(meshes.items()):
-                near = (np.abs(vertices - middle) < 3 * half).all(1)[triangles].any(1)
-                whole = figure.add_axes((0.5 * i - 0.08, -0.06, 0.42, 1.06), projection="3d")
-                part = figure.add_axes((0.5 * i + 0.29, 0.22, 0.2, 0.5), projection="3d")
+                near = (np.abs(vertices - middle) < 6 * half).all(1)[triangles].any(1)
+                whole = figure.add_axes((0.5 * i - 0.1, -0.06, 0.44, 1.1), projection="3d")
+                part = figure.add_axes((0.5 * i + 0.25, 0.12, 0.24, 0.24 * 8.6 / 4.1), projection="3d")
                 for ax, shown in ((whole, triangles), (part, triangles[near])):
                     plot_mesh((vertices, shown), ax, axes="zxy", elevation=20, azimuth=-60)
                     ax.set_axis_off()
-                part.collections[0].set(edgecolor=(0, 0, 0, 0.4), linewidth=0.15)
+                    ax.patch.set_visible(False)  # it would hide the panel before
+                part.collections[0].set(edgecolor=(0, 0, 0, 0.4), linewidth=0.12)
                 part.set(**{f"{k}lim": tuple(CORNER[:, axis]) for k, axis in zip("xyz", order, strict=True)})
-                part.set_box_aspect(half[order], zoom=2.2)  # beyond its frame, which cuts it
-                figure.text(0.5 * i + 0.25, 0.94, f"{name}: {len(triangles):,} triangles", ha="center", fontsize=12)
+                part.set_box_aspect(half[order], zoom=3.0)  # beyond its frame, which cuts it
+                figure.patches.append(pyplot.Rectangle((0, 0), 1, 1, transform=part.transAxes, fill=False, color="0.5"))
+                figure.text(0.5 * i + 0.25, 0.93, f"{name}: {len(triangles):,} triangles", ha="center")
             figure.savefig(PICTURE.with_stem(f"chair{ending}"), dpi=130)
             pyplot.close(figure)
 

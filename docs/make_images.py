@@ -185,11 +185,15 @@ def _figure(script: str, *styles: str) -> Any:
     return plt.figure(min(plt.get_fignums()))
 
 
-def _shrink(file: Path, colors: int) -> None:
-    from PIL import Image
+def _shrink(file: Path, colors: int, margin: int = 10) -> None:
+    """Cut off empty margins, and write with a palette."""
+    from PIL import Image, ImageChops, ImageOps
 
-    with Image.open(file) as image:
-        image.convert("RGB").quantize(colors).save(file, optimize=True)
+    with Image.open(file) as opened:
+        image = opened.convert("RGB")
+    ground: Any = image.getpixel((0, 0))
+    inner = image.crop(ImageChops.difference(image, Image.new("RGB", image.size, ground)).getbbox())
+    ImageOps.expand(inner, margin, ground).quantize(colors).save(file, optimize=True)
 
 
 def _screen(page: Path, out: Path) -> None:

@@ -34,18 +34,19 @@ print(f"{tiling.count} facets, area {manifold.surface_areas.sum():.4f}")
 # Uniform latents are thin where the generator stretches, here on the slopes of the hill. Samples at :math:`\rho = 1`
 # (MaGNET) are uniform on the surface. Both are drawn exactly, tile by tile.
 
-figure = plt.figure(figsize=(12, 3.9), layout="constrained")
-titles = ("facets; bright ones are stretched most", "the model's own samples, $\\rho = 0$", "even samples, $\\rho = 1$")
+figure = plt.figure(figsize=(8.6, 2.7))
+titles = ("facets, bright where stretched", "the model's own samples, $\\rho = 0$", "even samples, $\\rho = 1$")
 for i, title in enumerate(titles):
-    ax = figure.add_subplot(1, 3, i + 1, projection="3d")
+    ax = figure.add_axes((i / 3 - 0.015, -0.1, 0.4, 1.25), projection="3d")
     if i == 0:
         plot_manifold(manifold, ax, colorbar=False)
     else:
         x = generator(torch.from_numpy(manifold.sample(4000, rho=float(i - 1))).float()).detach()
-        ax.scatter(*x.T, s=1.6, c=x[:, 2], cmap="viridis", alpha=0.8)
-    ax.set_title(title, y=0.95)
+        ax.scatter(*x.T, s=1.2, color="C0", linewidth=0)
+    figure.text((i + 0.5) / 3, 0.83, title, ha="center")
     ax.set(xlim=(-2, 2), ylim=(-2, 2), zlim=(0, 2.2))
     ax.set_axis_off()
+    ax.patch.set_visible(False)  # it would hide the edge of the panel before
     ax.view_init(34, -60)
-    ax.set_box_aspect((4, 4, 2.2), zoom=1.1)
+    ax.set_box_aspect((4, 4, 2.2), zoom=0.98)
 plt.show()

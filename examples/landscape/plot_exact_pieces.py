@@ -21,7 +21,7 @@ directions = ss.landscape.random_directions(net, 2, layer="2", generator=torch.G
 
 # %%
 # A line and a plane through the second layer's weights. The red point is the exact minimum.
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.3), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.6), layout="constrained")
 line = ss.landscape.loss_section(net, x, y, directions[0], span=6.0)
 plot_loss_section(line, left)
 plane = ss.landscape.loss_section(net, x, y, directions, span=6.0)

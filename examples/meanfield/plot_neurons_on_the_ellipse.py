@@ -22,13 +22,14 @@ generator = torch.Generator().manual_seed(0)
 normal = torch.randn(30, 3, generator=generator, dtype=torch.float64)
 net = TwoLayerBN(normal[:, 0], normal[:, 1:] / normal[:, 1:].norm(dim=1, keepdim=True), "tanh")
 
-times = np.linspace(0, 8, 41)
+times = np.concatenate([[0.0], np.geomspace(1e-3, 8, 120)])  # dense at first, when the neurons are fast
 weights = flow(net, data, times=times, dynamics="euclidean")
 ellipse = flow(net, data, times=times, dynamics="manifold")
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained")
-plot_neurons(weights, ax=left)
-plot_neurons(ellipse, ax=right)
+figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 4.3), layout="constrained", width_ratios=(2, 1))
+plot_neurons(weights, ax=left).set_title("weights of length one")
+left.collections[0].colorbar.remove()
+plot_neurons(ellipse, ax=right).set_title("normalized neurons")
 
 # %%
 # The difference, in the same coordinates, is that of the integrator.

@@ -33,16 +33,19 @@ ss.initialize_(placed, x)
 models = {"random bias": plain, "batch norm": with_statistics(network("batch"), x), "placed by data": placed}
 
 # %%
-# The third layer's folds. The last two agree: folding batch norm's statistics into weights and biases is all it takes.
+# The third layer's folds, on one scale. The last two agree: putting batch norm's statistics into weights and biases is
+# all it takes.
 
-figure, axes = plt.subplots(1, 3, figsize=(9.6, 3), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(8.6, 3.9), layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
-    density = ss.normalization.fold_density(model, x, view, cells=48)
+    density = ss.normalization.fold_density(model, x, view, cells=96)
     plot_fold_density(density, 3, ax)
-    ax.set_title(f"{name}: near/far {density.ratio(3, near=0.25, far=1.0):.1f}", fontsize="medium")
-high = max(ax.collections[0].get_clim()[1] for ax in axes)
-for ax in axes:
-    ax.collections[0].set_clim(0, high)  # one scale for all three
+    image = ax.collections[0]
+    image.colorbar.remove()
+    image.set(cmap="magma", clim=(0, 60))
+    ax.set_title(f"{name}\n{density.ratio(3, near=0.25, far=1.0):.1f} times as dense at the data", fontsize="medium")
+    ax.set_axis_off()
+figure.colorbar(image, ax=axes, label="fold length per area", location="bottom", shrink=0.4, aspect=40)
 
 # %%
 # How far the random network's folds are from the data, and how far they would be at their best offsets.

@@ -47,7 +47,7 @@ def plot_loss_section(
         *at, "o", color=BOUNDARY_COLOR, mec="white", ms=7, label=f"minimum {value:.4g}", zorder=5, clip_on=False
     )  # may lie on the edge of the axes
     right = where[0] > 0.5 * sum(ax.get_xlim())
-    ax.legend(loc="upper left" if right else "upper right", framealpha=0.9)  # never over the minimum
+    ax.legend(loc="upper left" if right else "upper right", frameon=True)  # never over the minimum
     return ax
 
 
@@ -55,7 +55,7 @@ def _plot_line(section: LossSection | PolynomialSection, ax: Axes, breaks: bool)
     ends = section.breaks
     inside = np.linspace(0.0, 1.0, max(3, 1000 // section.count + 2))[None]
     t = (ends[:-1, None] + (ends[1:] - ends[:-1])[:, None] * inside).reshape(-1)
-    ax.plot(t, section(np.clip(t, ends[0], ends[-1])), color="#332288", lw=1.5)
+    ax.plot(t, section(np.clip(t, ends[0], ends[-1])), lw=1.5)
     if breaks and section.count > 1:
         inner = ends[1:-1]
         crowded = len(inner) > 100
@@ -92,7 +92,7 @@ def plot_loss_surface(
         raise InputError("log=True needs losses above zero; some are not: use log=False.")
     if surface.losses.ndim == 1:
         ax = new_axes(ax)
-        ax.plot(surface.axes[0], surface.losses, color="#332288")
+        ax.plot(surface.axes[0], surface.losses)
         ax.set(xlabel="$t$", ylabel="loss", yscale="log" if log else "linear", title=surface.label)
         return ax
     label = "$\\log_{10}$ loss" if log else "loss"
@@ -135,7 +135,7 @@ def plot_conditioning(found: Mapping[str, Conditioning] | SkipConditioning, ax: 
         values = conditioning.condition.reshape(-1)
         spread = i + np.linspace(-0.3, 0.3, len(values))
         singular = np.isinf(values)
-        ax.plot(spread[~singular], values[~singular], ".", color="#332288", ms=4)
+        ax.plot(spread[~singular], values[~singular], ".", color="C0", ms=4)
         ax.plot(spread[singular], np.full(singular.sum(), top), "x", color=BOUNDARY_COLOR, ms=4)
         bounds = conditioning.bound.reshape(-1)
         known = np.isfinite(bounds)

@@ -122,7 +122,7 @@ def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: in
     pyplot = require("matplotlib.pyplot", "plot")
     from matplotlib.animation import FFMpegWriter, PillowWriter
 
-    figure = pyplot.figure(figsize=(7, 5.4))
+    figure = pyplot.figure(figsize=(6.4, 5.4), layout="constrained")
     limits = _limits(story)
     writer = (FFMpegWriter if ending == ".mp4" else PillowWriter)(fps=frames_per_second)
     with house_style(), replacing(path) as partial, writer.saving(figure, str(partial), dpi):
