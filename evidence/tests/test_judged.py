@@ -49,8 +49,8 @@ def test_the_rule_that_decides_is_the_same_everywhere() -> None:
     assert verdict(holds=[unknown], fails=[good]) == Verdict.FAILS
     assert check(0.001).margin == "inside by a factor of 1e+03"
     assert check(1.1).margin == "outside by 0.1"
-    assert check(-math.inf).margin == "inside wherever the line is: no bound on that side"
-    assert check(math.inf).margin == "outside wherever the line is: no bound on that side"
+    assert check(-math.inf).margin == "inside wherever the threshold is: no bound on that side"
+    assert check(math.inf).margin == "outside wherever the threshold is: no bound on that side"
     assert "a reason" in judged("t", "m", holds=[good]).criterion
 
 
@@ -72,7 +72,7 @@ def test_the_page_says_for_what_each_check_must_pass() -> None:
         "holds": "to hold",
         "corrected": "to hold as corrected",
         "fails": "to be refuted",
-        "needs": "to tell at all",
+        "needs": "to decide at all",
     }
     checks = {role: [Check(role, 2.0 if role == "holds" else 0.5, "<", 1.0, "why")] for role in roles}
     record = {"id": "x", "document": "survey", "size": "full", "seed": 0, "cpu_seconds": 1.0, "title": "x"}

@@ -1,4 +1,4 @@
-"""What an experiment is: a claim in our words, a run that measures, verdicts by stated lines, a figure."""
+"""What an experiment is: a claim in our words, a run that measures, verdicts by stated thresholds, a figure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROLES: dict[str, str] = {
     "holds": "to hold",
     "corrected": "to hold as corrected",
     "fails": "to be refuted",
-    "needs": "to tell at all",
+    "needs": "to decide at all",
 }
 """What a check must pass for, in words."""
 
@@ -53,14 +53,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One measured number against the line that decides.
+    """One measured number against the threshold that decides.
 
     Attributes:
         name: What is measured.
         value: The number; the worst case where there are several (seeds, widths, ...).
-        sense: On which side of the line it must lie.
-        line: The line.
-        reason: Why the line is where it is.
+        sense: On which side of the threshold it must lie.
+        line: The threshold.
+        reason: Why it is where it is.
         role: For what it must pass; set by `judged`.
     """
 
@@ -78,12 +78,12 @@ class Check:
 
     @property
     def margin(self) -> str:
-        """How far the number lies from the line: what would have changed the outcome."""
+        """How far the number lies from the threshold: what would have changed the outcome."""
         side = "inside" if self.passed else "outside"
         if math.isnan(self.value):
             return "outside: there is no number"
         if math.isinf(self.value):
-            return f"{side} wherever the line is: no bound on that side"
+            return f"{side} wherever the threshold is: no bound on that side"
         if self.value > 0 < self.line and not 0.5 < self.value / self.line < 2:
             factor = max(self.value / self.line, self.line / self.value)
             return f"{side} by a factor of {factor:.3g}" if math.isfinite(factor) else f"{side}, at {self.value:g}"
@@ -101,8 +101,8 @@ class Claim:
         text: The claim in our own words (with the correction, if one is needed) and the place in the document.
         verdict: Decided by `criterion` from the measured numbers, never by hand.
         measured: The effect and its spread over seeds, as a sentence with numbers.
-        criterion: The lines that decide, with their reasons.
-        checks: The numbers that were compared, each with its line.
+        criterion: The thresholds that decide, with their reasons.
+        checks: The numbers that were compared, each with its threshold.
     """
 
     text: str
@@ -123,11 +123,11 @@ def judged(
 ) -> Claim:
     """A claim decided by its checks, by the same rule everywhere.
 
-    Inconclusive unless all of `needs` pass (the experiment must be able to tell). Then it holds if all of `holds` pass.
-    Otherwise it is refuted if all of `fails` pass, or, where there are none, by `holds` that are numbers: not a number
-    refutes nothing. A refuted claim holds with correction if there are checks of a `corrected` form and all of them
-    pass, and else does not hold. What is neither is inconclusive, also where a corrected form is not a number. Lines by
-    which a claim would hold and be refuted at once are an error.
+    Inconclusive unless all of `needs` pass (the experiment must be able to decide). Then it holds if all of `holds`
+    pass. Otherwise it is refuted if all of `fails` pass, or, where there are none, by `holds` that are numbers: not a
+    number refutes nothing. A refuted claim holds with correction if there are checks of a `corrected` form and all of
+    them pass, and else does not hold. What is neither is inconclusive, also where a corrected form is not a number.
+    Thresholds by which a claim would hold and be refuted at once are an error.
     """
     groups: tuple[tuple[Role, Sequence[Check]], ...] = (
         ("holds", holds),
@@ -136,7 +136,7 @@ def judged(
         ("needs", needs),
     )
     checks = tuple(replace(check, role=role) for role, group in groups for check in group)
-    heads = {"holds": "", "corrected": "corrected: ", "fails": "does not hold if ", "needs": "to tell at all: "}
+    heads = {"holds": "", "corrected": "corrected: ", "fails": "does not hold if ", "needs": "to decide at all: "}
     criterion = "; ".join(f"{heads[role]}{' and '.join(map(str, group))}" for role, group in groups if group)
     return Claim(text, decided(text, checks), measured, criterion, checks)
 
@@ -173,7 +173,7 @@ class Outcome(Result):
 
     @property
     def assurance(self) -> str:
-        return "An estimate: what one size and seed measured, decided by stated lines."
+        return "An estimate: what one size and seed measured, decided by stated thresholds."
 
     def __repr__(self) -> str:
         return (
@@ -182,7 +182,7 @@ class Outcome(Result):
         )
 
     def summary(self) -> str:
-        """Each claim with its verdict, what was measured and the lines that decide; how sure that is."""
+        """Each claim with its verdict, what was measured and the thresholds that decide; how certain that is."""
         lines = [
             f"{claim.verdict}: {claim.text}\n  measured: {claim.measured}\n  decided by: {claim.criterion}"
             for claim in self.claims
@@ -202,7 +202,7 @@ class Experiment:
         draw: Draws the figure from `Outcome.numbers` alone and returns it.
         place: Where in the document: its equation, figure, theorem or section, or the part in our words, if its
             sections have no numbers. Empty for a claim of our own.
-        revised: Numbers, from 1, of the claims whose lines or measures were revised after a full run.
+        revised: Numbers, from 1, of the claims whose thresholds or measures were revised after a full run.
     """
 
     title: str

@@ -139,7 +139,7 @@ def _if_any(form: str, text: str) -> str:
 
 
 def told_apart(check: Check) -> tuple[str, str]:
-    """A number and its line with four digits, or as many more as it takes for them not to print alike.
+    """A number and its threshold with four digits, or as many more as it takes for them not to print alike.
 
     17 digits tell any two numbers apart, so that only what is equal prints equal.
     """
