@@ -17,6 +17,7 @@ from torch import nn
 import splinescope as ss
 from benchmarks.tables import write_table
 from splinescope.landscape.spectrum import extreme_eigenvalues
+from splinescope_research import loss_section
 
 
 def network() -> nn.Module:
@@ -82,14 +83,14 @@ def sections() -> list[tuple[object, ...]]:
     model = network().double()
     rows = []
     x, y = (v.double() for v in data(2))
-    ss.landscape.loss_section(model, x, y, ss.landscape.random_directions(model, 1, layer="6")[0])  # loads the kernels
+    loss_section(model, x, y, ss.landscape.random_directions(model, 1, layer="6")[0])  # loads the kernels
     for layer, count in (("0", 16), ("6", 64), ("6", 256)):
         x, y = (v.double() for v in data(count))
         move = ss.landscape.random_directions(model, 1, layer=layer, generator=torch.Generator().manual_seed(0))[0]
         with torch.no_grad():
             unit = seconds(lambda x=x: model(x))
         start = time.process_time()
-        section = ss.landscape.loss_section(model, x, y, move)
+        section = loss_section(model, x, y, move)
         took = time.process_time() - start
         each = took / section.count
         rows.append((layer, count, f"{section.count:,}", f"{took:.1f}", f"{each * 1e6:.0f}", f"{each / unit:.2f}"))
@@ -107,7 +108,7 @@ def measure_peak(count: int) -> None:
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(count, n, generator=generator).double() for n in (8, 2))
     move = ss.landscape.random_directions(model, 1, layer="2", generator=generator)[0]
-    ss.landscape.loss_section(model, x, y, move, span=0.1, batch_size=32)
+    loss_section(model, x, y, move, span=0.1, batch_size=32)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 

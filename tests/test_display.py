@@ -25,9 +25,7 @@ NO_ANSWERS = {
         *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian"),
         *("Property", "Clause"),
     ),
-    "the network itself, its program, or a network made of it": (
-        *("SplineNetwork", "Program", "ParameterNetwork", "Interpolated"),
-    ),
+    "the network itself, its program, or a network made of it": (*("SplineNetwork", "Program", "Interpolated"),),
     "a part of an answer that says it": ("Witness",),
     "a tool whose results say it": ("PolaritySampler", "MagnetSampler"),
 }
@@ -110,9 +108,6 @@ def results() -> dict[str, Result]:
         "pieces": tiling.pieces(),
         "histogram": tiling.histogram("area", 5),
         "quantity": tiling.quantity("slope"),
-        "section": ss.landscape.loss_section(net, x[:4], y[:4], moves[0]),
-        "minima": ss.landscape.loss_section(net, x[:4], y[:4], moves[0]).minima,
-        "polynomials": ss.landscape.polynomial_section(net, x[:4], y[:4], moves[0]),
         "surface": ss.loss_surface(net, x, y, moves, resolution=3, loss="squared"),
         "spectrum": ss.landscape.spectrum_summary(matrix),
         "free spectrum": ss.landscape.spectrum_summary(matrix, method="matrix-free", probes=4, generator=generator),

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-import splinescope as ss
-from splinescope_research import LayerwiseDescent
+from splinescope_research import LayerwiseDescent, loss_section
 from splinescope_research.break_distance import break_distance
 
 torch.manual_seed(0)
@@ -34,7 +33,7 @@ before = {name: p.detach().clone() for name, p in net.named_parameters()}
 LayerwiseDescent(net, layers=["0"], products=10).step(x, y)
 way = {name: p.detach() - before[name] for name, p in net.named_parameters() if name.startswith("0.")}
 net.load_state_dict(before)
-line = ss.landscape.loss_section(net, x, y, way, span=(0.0, 25.0), progress=False)
+line = loss_section(net, x, y, way, span=(0.0, 25.0), progress=False)
 first = line.on_piece(np.zeros(200, dtype=int), np.linspace(0, 25, 200)[:, None])
 
 # %%

@@ -1,7 +1,6 @@
 """The command `splinescope landscape`, on modules and on files."""
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -46,18 +45,8 @@ def test_the_command_samples_surfaces_and_writes_pictures(files):
     assert "Loss surface" in (files / "a.html").read_text()
 
 
-def test_the_command_gives_exact_pieces(files):
-    line = command("--data", "data.npz", "--exact", "--layer", "0", "--dimensions", "1", "--plot", "b.png", "--json")
-    assert line.exit_code == 0, line.output
-    assert json.loads(line.stdout)["degree"] == 2
-    assert json.loads(line.stdout)["certainty"] == "exact"
-    joint = command("--data", "data.npz", "--exact", "--dimensions", "1")
-    assert joint.exit_code == 0, joint.output
-    assert re.search(r"^degree +4$", joint.stdout, re.MULTILINE)
-
-
 def test_the_command_covers_the_span_asked_for(files):
-    """The largest loss of a bowl is at its corners; exact pieces are those that the span reaches."""
+    """The largest loss of a bowl is at its corners."""
     import landscape_model
 
     data = np.load("data.npz")
@@ -69,19 +58,6 @@ def test_the_command_covers_the_span_asked_for(files):
         found = command("--data", "data.npz", "--loss", "cross_entropy", "--points", 5, "--span", span, "--seed", 5,
                         "--json")  # fmt: skip
         assert json.loads(found.stdout)["largest"] == pytest.approx(float(want.losses.max()), rel=1e-5)
-    exact = ["--data", "data.npz", "--exact", "--layer", "0", "--dimensions", "1", "--json"]
-    near, far = (json.loads(command(*exact, "--span", span).stdout)["pieces"] for span in (0.01, 5))
-    assert near < far
-
-
-def test_the_command_stops_at_the_pieces_allowed(files):
-    plane = ["--data", "data.npz", "--exact", "--layer", "0", "--span", "1", "--json"]
-    pieces = json.loads(command(*plane).stdout)["pieces"]
-    stopped = command(*plane, "--max-tiles", pieces // 2)
-    assert stopped.exit_code != 0
-    assert f"{pieces // 2}" in stopped.stderr
-    assert not stopped.stdout
-    assert command(*plane, "--max-tiles", pieces).exit_code == 0
 
 
 def onnx_file(model, path, mean=None):
@@ -121,19 +97,9 @@ def test_a_network_from_a_file_has_the_landscape_of_its_module(files):
     same = {name: torch.randn(p.shape).double() for name, p in model.named_parameters()}
     move = dict(zip(names, same.values(), strict=True))
     assert set(ss.landscape.random_directions(network, 1)[0]) == {names[0], names[2]}
-    found, want = (
-        ss.landscape.polynomial_section(net, x, y, d, span=0.2) for net, d in ((network, move), (model, same))
-    )
-    np.testing.assert_allclose(found.breaks, want.breaks, atol=1e-9)
     sampled = ss.loss_surface(network, x, y, move, resolution=5, loss="squared")
     np.testing.assert_allclose(sampled.losses, ss.loss_surface(model, x, y, same, resolution=5, loss="squared").losses)
     np.testing.assert_allclose(matrix.dense(), ss.curvature(model, x, y).dense(), atol=1e-9)
-    one_layer = {names[0]: move[names[0]]}
-    np.testing.assert_allclose(
-        ss.landscape.loss_section(network, x, y, one_layer).breaks,
-        ss.landscape.loss_section(model, x, y, {"0.weight": move[names[0]]}).breaks,
-        atol=1e-9,
-    )
 
 
 def test_what_prepares_the_input_of_a_file_does_not_move(files):
@@ -149,7 +115,7 @@ def test_what_prepares_the_input_of_a_file_does_not_move(files):
     assert len(ss.landscape.random_directions(network, 1)[0]) == 2
 
 
-@pytest.mark.parametrize("arguments", [[], ["--exact", "--dimensions", "1"]])
+@pytest.mark.parametrize("arguments", [[], ["--dimensions", "1"]])
 def test_the_command_takes_onnx_files(files, arguments):
     import landscape_model
 
@@ -196,10 +162,8 @@ def test_a_table_of_rows_takes_the_shape_of_the_networks_inputs(files, verb):
         (["--data", "landscape_model.py"], ".npz"),
         (["--data", "wide.npz"], "points of shape (3,)"),
         (["--data", "wide.npz", "--loss", "cross_entropy"], "points of shape (3,)"),
-        (["--data", "data.npz", "--exact"], "needs --layer"),
-        (["--data", "data.npz", "--exact", "--loss", "cross_entropy"], "only the squared error"),
         (["--data", "data.npz", "--layer", "nope"], "module path"),
-        (["--data", "data.npz", "--dimensions", "1", "--html", "x.html"], "sampled 2-D"),
+        (["--data", "data.npz", "--dimensions", "1", "--html", "x.html"], "2-D surfaces"),
     ],
 )
 def test_the_command_refuses_bad_input_with_code_2(files, arguments, message):

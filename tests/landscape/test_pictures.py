@@ -13,14 +13,13 @@ from splinescope.landscape.skips import Skip
 from splinescope.landscape.surface import LossSurface
 from splinescope.plot.landscape import (
     plot_conditioning,
-    plot_loss_section,
     plot_loss_surface,
     write_surface_page,
 )
 from splinescope.train import Every
 from tests.browser import becomes, expect, open_page
 
-from .networks import case, direction
+from .networks import case
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -29,32 +28,6 @@ def bowl():
     axis = np.linspace(-1, 1, 21)
     u, v = np.meshgrid(axis, axis, indexing="ij")
     return LossSurface((axis, axis), u**2 + 3 * v**2 + 0.1, np.array([[1.0, 1.0], [0.5, 0.2], [0.0, 0.0]]))
-
-
-def test_sections_are_drawn_with_their_pieces_and_minimum():
-    model, x, y, layer = case("mlp, first layer", points=2)
-    line = ss.landscape.loss_section(model, x, y, direction(model, layer))
-    ax = plot_loss_section(line)
-    assert ax.get_title() == f"{line.count} pieces of degree 2"
-    assert len(ax.lines[1].get_xdata()) == line.count - 1
-    assert ax.get_legend().get_texts()[-1].get_text().startswith("minimum")
-    plane = ss.landscape.loss_section(model, x, y, [direction(model, layer, seed) for seed in (1, 2)])
-    ax = plot_loss_section(plane, color="curvature")
-    assert len(ax.collections[0].get_paths()) == plane.count
-
-
-@pytest.mark.parametrize("corner", [(-1.0, 1.0), (1.0, 1.0)])
-def test_a_minimum_in_a_corner_is_seen(corner):
-    model = nn.Linear(1, 2).double()  # outputs 0 move to (t1, t2); the target lies beyond the corner
-    with torch.no_grad():
-        model.weight.zero_(), model.bias.zero_()
-    moves = [{"bias": torch.tensor([1.0, 0.0])}, {"bias": torch.tensor([0.0, 1.0])}]
-    section = ss.landscape.loss_section(model, torch.zeros(1, 1), torch.tensor([corner]) * 2, moves)
-    assert section.minimum[1] == pytest.approx(corner)
-    ax = plot_loss_section(section)
-    ax.figure.canvas.draw()
-    assert not ax.get_legend().get_window_extent().contains(*ax.transData.transform(corner))
-    assert not ax.lines[-1].get_clip_on()
 
 
 def test_surfaces_and_conditioning_are_drawn():

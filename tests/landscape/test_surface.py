@@ -33,15 +33,6 @@ def test_a_surface_is_the_loss_at_every_grid_point():
     np.testing.assert_allclose(surface.losses, want, rtol=1e-12)
 
 
-def test_a_sampled_line_lies_on_the_exact_section():
-    model, x, y, layer = case("mlp, first layer")
-    move = direction(model, layer)
-    surface = ss.loss_surface(model, x, y, move, loss="squared", resolution=11)
-    np.testing.assert_allclose(
-        surface.losses, ss.landscape.loss_section(model, x, y, move)(surface.axes[0]), rtol=1e-12
-    )
-
-
 def test_a_path_in_a_plane_is_found_back():
     model, *_ = case("mlp, first layer")
     a, b = (

@@ -229,19 +229,6 @@ def test_curvature_of_attention_is_the_hessian_of_its_plain_kernel(model: Tiny) 
     np.testing.assert_allclose(found.dense(), want, atol=1e-12)
 
 
-def test_sections_leave_whole_numbers_whole(model: Tiny) -> None:
-    """Token ids are named as what is in the way; whole numbers into a linear layer are numbers like others."""
-    x, y = torch.randint(0, 7, (4, 5)), torch.zeros(4, 3)
-    change = {"wte.weight": torch.ones(7, 4)}
-    for section in (ss.landscape.loss_section, ss.landscape.polynomial_section):
-        with pytest.raises(ss.UnsupportedModelError, match=r"takes whole numbers.*after its embedding"):
-            section(model, x, y, change)
-    net = nn.Sequential(nn.Linear(5, 3), nn.ReLU())
-    direction = {"0.bias": torch.ones(3)}
-    counts = [ss.landscape.loss_section(net, points, y, direction).count for points in (x, x.float())]
-    assert counts[0] == counts[1] > 1
-
-
 def test_token_ids_stay_whole_numbers(model: Tiny) -> None:
     move = ss.landscape.random_directions(model, 1, generator=torch.Generator().manual_seed(0))[0]
     for data in (IDS, IDS.numpy(), IDS.to(torch.int32)):

@@ -13,6 +13,7 @@ from .fold_monitor import FoldMonitor
 from .full_rank import full_rank_width
 from .invariant import invariant_representation, odd_point_step
 from .layerwise_descent import LayerwiseDescent
+from .loss_section import loss_section
 from .manifold_law import manifold_law, project
 from .merge_away import MergeAway
 from .merge_in_place import merge_batchnorm_
@@ -21,6 +22,7 @@ from .one_unit_per_point import one_unit_per_point_
 from .optimality import certificate
 from .particle_measure import wasserstein2
 from .placed_norms import placing, with_placed_norms
+from .polynomial_section import polynomial_section
 from .posterior import entropy_map, region_posterior
 from .quality import frechet_distance
 from .sign_classes import sign_classes
@@ -44,11 +46,13 @@ __all__ = [
     "frechet_distance",
     "full_rank_width",
     "invariant_representation",
+    "loss_section",
     "manifold_law",
     "merge_batchnorm_",
     "odd_point_step",
     "one_unit_per_point_",
     "placing",
+    "polynomial_section",
     "project",
     "region_posterior",
     "sign_classes",

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from splinescope.landscape.inputs import check_model, chosen_parameters, parameters_of, state_in, traced_with_data
-from splinescope.landscape.sections import loss_section
+from splinescope.landscape.inputs import check_model, chosen_parameters, parameters_of, state_in
 from splinescope.network import SplineNetwork
 from splinescope.support.checks import check_choice, check_whole
 from splinescope.support.display import Shown
@@ -27,6 +26,8 @@ from splinescope.support.errors import InputError
 from .arguments import check_names
 from .break_distance import break_distance, linear_layer
 from .layer_minimizer import Vector, minimizer
+from .loss_section import loss_section
+from .parameter_network import traced_with_data
 
 _REACH = 2.0  # how far a line goes, in units of the way to the piece's minimizer
 

@@ -12,7 +12,7 @@ from tests.landscape.networks import CASES, case, parameters
 from torch import nn
 
 import splinescope as ss
-from splinescope_research import LayerwiseDescent
+from splinescope_research import LayerwiseDescent, loss_section
 from splinescope_research.break_distance import break_distance
 
 
@@ -132,7 +132,7 @@ def test_a_step_on_a_line_ends_at_the_exact_minimum_of_that_line():
     way = {
         k: v - dict(start.named_parameters())[k].detach() for k, v in parameters(model).items() if k.startswith("0.")
     }
-    section = ss.landscape.loss_section(start, x, y, way, span=(0.0, 2.0))
+    section = loss_section(start, x, y, way, span=(0.0, 2.0))
     assert section.minimum[0] == pytest.approx(loss, rel=1e-9)
     assert section.minimum[1] == pytest.approx([1.0], abs=1e-9)
 
@@ -182,7 +182,7 @@ def test_in_the_ball_the_loss_is_the_quadratic_that_was_minimized():
         k: v - dict(start.named_parameters())[k].detach() for k, v in parameters(model).items() if k.startswith("0.")
     }
     assert float(torch.cat([v.flatten() for v in way.values()]).norm()) <= radius * (1 + 1e-12)
-    assert ss.landscape.loss_section(start, x, y, way, span=(0.0, 1.0)).count == 1
+    assert loss_section(start, x, y, way, span=(0.0, 1.0)).count == 1
     assert mean_squared(model, x, y) < mean_squared(start, x, y)
 
 

@@ -30,64 +30,43 @@ if TYPE_CHECKING:
               help="squared, mse, cross_entropy, bce or logistic; squared and mse compare class numbers with one-hot "
                    "rows.")  # fmt: skip
 @click.option("--layer", help="Module path or parameter that moves, e.g. 2 or layer1.0.conv1; all by default.")
-@click.option("--exact", is_flag=True, help="Exact pieces of the squared error along random directions of --layer.")
 @click.option("--dimensions", type=click.IntRange(1, 2), default=2, show_default=True, help="Directions: 1 or 2.")
-@click.option("--span", default=1.0, show_default=True, help="The section reaches from -span to span.")
+@click.option("--span", default=1.0, show_default=True, help="The grid reaches from -span to span.")
 @click.option("--points", default=41, show_default=True, help="Grid points per axis.")
-@click.option("--seed", default=0, show_default=True, help="Seed of directions and estimates.")
-@click.option("--max-tiles", type=int, default=200_000, show_default=True,
-              help="--exact in 2-D: stop with an error beyond this many pieces.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Seed of the directions.")
 @plot_option
-@click.option("--html", type=written_file, help="Write a page to turn the sampled 2-D surface.")
+@click.option("--html", type=written_file, help="Write a page to turn the 2-D surface.")
 @json_option
 def landscape_command(
-    model: str, weights: str | None, data: str, labels: str | None, loss: str, layer: str | None, exact: bool,
-    dimensions: int, span: float, points: int, seed: int, max_tiles: int,
-    plot: str | None, html: str | None, as_json: bool,
+    model: str, weights: str | None, data: str, labels: str | None, loss: str, layer: str | None,
+    dimensions: int, span: float, points: int, seed: int, plot: str | None, html: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Measure the loss around MODEL's parameters.
-
-    Gives a sampled surface, or with --exact the pieces of the loss.
+    """Sample the loss around MODEL's parameters.
 
     \b
     Examples:
       splinescope landscape my_models:net --weights net.safetensors --data train.npz --loss cross_entropy \\
           --plot surface.png --html surface.html
       splinescope landscape net.onnx --data x.npy --labels y.npy --loss cross_entropy --json
-      splinescope landscape my_models:net --data train.npz --exact --layer 2 --dimensions 1 --plot line.png
+      splinescope landscape my_models:net --data train.npz --layer 2 --dimensions 1 --plot line.png
     """
     import torch
 
     from .. import landscape
 
-    if html is not None and (exact or dimensions == 1):
-        raise InputError("--html shows sampled 2-D surfaces; leave out --exact and --dimensions 1, or use --plot.")
-    if exact and loss != "squared":
-        raise InputError("--exact needs --loss squared: only the squared error has quadratic pieces.")
+    if html is not None and dimensions == 1:
+        raise InputError("--html shows 2-D surfaces; leave out --dimensions 1, or use --plot.")
     network = read_model(model, weights)
     x, y = _fitting(*_load_data(data, labels), loss, network)
     generator = torch.Generator().manual_seed(seed)
     moves = landscape.random_directions(network, dimensions, layer=layer, generator=generator)
-    summary: dict[str, Any] = {"points": len(x), "loss": loss, "dimensions": dimensions, "exact": exact}
-    result: Any
-    if exact:
-        if layer is None and dimensions == 2:
-            raise InputError("--exact in 2-D needs --layer: when all layers move the pieces are not quadratic.")
-        if layer is None:
-            result = landscape.polynomial_section(network, x, y, moves[0], span=span)
-        else:
-            result = landscape.loss_section(network, x, y, moves, span=span, max_tiles=max_tiles)
-        value, where = result.minimum
-        summary |= {"pieces": result.count, "degree": result.degree, "minimum": value, "at": where.tolist()}
-    else:
-        result = landscape.loss_surface(network, x, y, moves, span=span, resolution=points, loss=loss)
-        if points % 2:
-            summary["center"] = float(result.losses[(points // 2,) * dimensions])
-        summary |= {"least": float(result.losses.min()), "largest": float(result.losses.max()),
-                    "nonconvex_share": result.nonconvex_fraction}  # fmt: skip
-    summary["certainty"] = result.certainty
-    scale = {} if exact else {"log": bool((result.losses > 0).all())}
-    write_figure(plot, lambda: result.plot(**scale))
+    result = landscape.loss_surface(network, x, y, moves, span=span, resolution=points, loss=loss)
+    summary: dict[str, Any] = {"points": len(x), "loss": loss, "dimensions": dimensions}
+    if points % 2:
+        summary["center"] = float(result.losses[(points // 2,) * dimensions])
+    summary |= {"least": float(result.losses.min()), "largest": float(result.losses.max()),
+                "nonconvex_share": result.nonconvex_fraction, "certainty": result.certainty}  # fmt: skip
+    write_figure(plot, lambda: result.plot(log=bool((result.losses > 0).all())))
     write(html, lambda page: drawing("landscape.write_surface_page")(result, page, title=model))
     finite = {k: None if isinstance(v, float) and v - v != 0 else v for k, v in summary.items()}  # for JSON
     echo_result(finite, as_json, facts((name.replace("_", " "), value) for name, value in summary.items()))

@@ -120,20 +120,6 @@ def _parameters(state: Any) -> dict[str, Tensor]:
     return {k: v.detach() for k, v in state.items() if v.is_floating_point() and not k.endswith(buffers)}
 
 
-def checked_directions(network: SplineNetwork, family: Sequence[Any]) -> list[dict[str, Tensor]]:
-    """One or two directions as float64 tensors of the parameters' shapes, linearly independent."""
-    if not 1 <= len(family) <= 2:
-        raise InputError(f"directions must be one or two, got {len(family)}.")
-    shapes = {path: p.shape for path, p in parameters_of(network.module).items()}
-    changes = [check_direction(direction, shapes) for direction in family]
-    result = [{path: c.to("cpu", torch.float64) for path, c in change.items() if bool(c.any())} for change in changes]
-    paths = sorted({path for direction in result for path in direction})
-    flat = [[d.get(p, torch.zeros(shapes[p], dtype=torch.float64)).reshape(-1) for p in paths] for d in result]
-    if not paths or int(torch.linalg.matrix_rank(torch.stack([torch.cat(row) for row in flat]))) < len(flat):
-        raise InputError("directions must be non-zero and linearly independent.")
-    return result
-
-
 def check_direction(direction: Any, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
     """A direction as tensors, refused unless it maps parameters to finite changes of their shapes."""
     if not hasattr(direction, "items") or not direction:

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..network import SplineNetwork, trace
+from ..network import SplineNetwork
 from ..network.files.onnx import OnnxNetwork
 from ..network.network import module_of
 from ..network.outputs import Picked
 from ..network.readable import check_mode
-from ..support.checks import as_rows, check_rows_of, check_whole
+from ..support.checks import as_rows, check_whole
 from ..support.derivatives import first_line
 from ..support.errors import InputError, UnsupportedModelError, did_you_mean
-from ..support.losses import Mean, check_targets
+from ..support.losses import Mean
 
 Model = nn.Module | SplineNetwork
 """A module, or what `trace` and `load` make."""
@@ -147,30 +147,6 @@ def _shape(model: Callable[[Tensor], Tensor], x: Tensor) -> tuple[int, ...]:
         got = f"shape {tuple(result.shape)} for one point" if isinstance(result, Tensor) else type(result).__name__
         raise InputError(f"the model must return a tensor with a row per point, got {got}.")
     return tuple(result.shape[1:])
-
-
-def traced_with_data(model: Model, x: Any, y: Any) -> tuple[SplineNetwork, Tensor, Tensor]:
-    """The network and float64 data that fit it and the squared error.
-
-    Whole numbers that the model takes as such (token ids) are refused as what they are, not turned into floats.
-    """
-    inputs, targets = check_data(x, y, torch.float64, whole=True)
-    if isinstance(model, nn.Module) and not inputs.is_floating_point():
-        inputs, _ = fitting_inputs(model, inputs, precision_of(model))
-        if not inputs.is_floating_point():
-            raise UnsupportedModelError(
-                f"The model takes whole numbers ({inputs.dtype}, token ids), and sections are made of networks of "
-                "numbers: give the part after its embedding, with the embedded x; loss_surface takes it as it is."
-            )
-    inputs = inputs.double()
-    network = model if isinstance(model, SplineNetwork) else trace(model, inputs[:1])
-    if network.ending is not None:
-        raise UnsupportedModelError(
-            f"The model ends in {network.ending}, so its outputs are not piecewise affine and the squared error is not "
-            "piecewise quadratic; give the part before it."
-        )
-    inputs = check_rows_of(inputs, network.input_shape, "x")
-    return network, inputs, check_targets("squared", tuple(network.output_shape), targets)
 
 
 def batches(x: Tensor, y: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:

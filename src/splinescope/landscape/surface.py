@@ -27,7 +27,7 @@ _TOGETHER = 16  # grid points evaluated at once
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LossSurface(Result):
-    """Losses on a grid: a sampling, exact at the grid points and silent in between (see `loss_section` for pieces).
+    """Losses on a grid: a sampling, exact at the grid points and silent in between.
 
     Attributes:
         axes: The grid, one ascending array per direction.
@@ -43,7 +43,7 @@ class LossSurface(Result):
 
     @property
     def assurance(self) -> str:
-        return "Losses are exact at the grid points and say nothing of what lies between: see loss_section."
+        return "Losses are exact at the grid points and say nothing of what lies between."
 
     def _shown(self) -> list[tuple[str, Any]]:
         at = np.unravel_index(int(self.losses.argmin()), self.losses.shape)

@@ -1,4 +1,4 @@
-"""Drawings of loss sections, surfaces and conditioning."""
+"""Drawings of loss surfaces and conditioning."""
 
 from __future__ import annotations
 
@@ -11,76 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..landscape.polynomials import PolynomialSection
-from ..landscape.sections import LossSection
 from ..landscape.skip_conditioning import Conditioning, SkipConditioning
 from ..landscape.surface import LossSurface
-from ..support.checks import check_choice, require
+from ..support.checks import check_choice
 from ..support.errors import InputError
 from ..support.files import replacing
-from ._axes import BOUNDARY_COLOR, RASTER_FROM, new_axes
+from ._axes import BOUNDARY_COLOR, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def plot_loss_section(
-    section: LossSection | PolynomialSection,
-    ax: Axes | None = None,
-    *,
-    color: Literal["loss", "curvature"] = "loss",
-    breaks: bool = True,
-) -> Axes:
-    """A section of the loss with its pieces: a curve with its break points, or the plane's tiles.
-
-    In 2-D the color of a tile is its loss at the center or the largest eigenvalue of its Hessian.
-    """
-    check_choice(color, "color", ("loss", "curvature"))
-    ax = new_axes(ax)
-    value, where = section.minimum
-    if getattr(section, "dimension", 1) == 1:
-        _plot_line(section, ax, breaks)
-    else:
-        _plot_plane(section, ax, color, breaks)  # type: ignore[arg-type]
-    at = (where[0], value) if len(where) == 1 else tuple(where)
-    ax.plot(
-        *at, "o", color=BOUNDARY_COLOR, mec="white", ms=7, label=f"minimum {value:.4g}", zorder=5, clip_on=False
-    )  # may lie on the edge of the axes
-    right = where[0] > 0.5 * sum(ax.get_xlim())
-    ax.legend(loc="upper left" if right else "upper right", frameon=True)  # never over the minimum
-    return ax
-
-
-def _plot_line(section: LossSection | PolynomialSection, ax: Axes, breaks: bool) -> None:
-    ends = section.breaks
-    inside = np.linspace(0.0, 1.0, max(3, 1000 // section.count + 2))[None]
-    t = (ends[:-1, None] + (ends[1:] - ends[:-1])[:, None] * inside).reshape(-1)
-    ax.plot(t, section(np.clip(t, ends[0], ends[-1])), lw=1.5)
-    if breaks and section.count > 1:
-        inner = ends[1:-1]
-        crowded = len(inner) > 100
-        ax.plot(inner, section(inner), "|" if crowded else ".", color="#cc6677", ms=4 if crowded else 5,
-                label=f"{len(inner)} break points", rasterized=len(inner) > RASTER_FROM)  # fmt: skip
-    ax.set(xlim=(ends[0], ends[-1]), xlabel="$t$", ylabel="squared error")
-    ax.set_title(f"{section.count} pieces of degree {section.degree}")
-
-
-def _plot_plane(section: LossSection, ax: Axes, color: str, breaks: bool) -> None:
-    collections = require("matplotlib.collections", "plot")
-    polygons = [section.vertices[section.tiles[k]] for k in range(section.count)]
-    if color == "loss":
-        values, label = section.values, "squared error at the center"
-    else:
-        values, label = np.linalg.eigvalsh(section.hessians)[:, -1], "largest curvature"
-    drawn = collections.PolyCollection(
-        polygons, array=values, cmap="viridis", rasterized=section.count > RASTER_FROM,
-        edgecolors="white" if breaks and section.count <= RASTER_FROM else "face", linewidths=0.2,
-    )  # fmt: skip
-    ax.add_collection(drawn)
-    low, high = section.vertices.min(0), section.vertices.max(0)
-    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
-    ax.set_title(f"{section.count} quadratic pieces")
-    ax.figure.colorbar(drawn, ax=ax, label=label)
 
 
 def plot_loss_surface(

@@ -10,8 +10,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from splinescope import landscape
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
+from splinescope_research import loss_section, polynomial_section
 
 _MATCH = 1e-9  # relative, between a piece and the network's own loss
 _FAR = 1e4  # a quadratic misses a piece of higher degree by this many times what the right degree misses by
@@ -30,7 +30,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
         model, x, y = _network(depth, points, generator)
         for layer in range(depth + 1):
             move = _move(model, [f"{2 * layer}"], generator)
-            section = landscape.loss_section(model, x, y, move)
+            section = loss_section(model, x, y, move)
             records["pieces"].append(section.count)
             t = torch.rand(40, generator=generator, dtype=torch.float64).numpy() * 2 - 1
             true = _losses(model, x, y, move, t)
@@ -39,7 +39,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             if layer == 0 and not line:
                 line = {"breaks": section.breaks, "coefficients": section.coefficients, "minimum": section.minimum}
         everything = _move(model, [str(2 * layer) for layer in range(depth + 1)], generator)
-        joint = landscape.polynomial_section(model, x, y, everything)
+        joint = polynomial_section(model, x, y, everything)
         widest = int(np.argmax(np.diff(joint.breaks)))
         t = np.linspace(joint.breaks[widest], joint.breaks[widest + 1], 40)
         true = _losses(model, x, y, everything, t)

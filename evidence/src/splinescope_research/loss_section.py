@@ -14,20 +14,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network.program import Program
-from ..support.checks import as_points
-from ..support.derivatives import along
-from ..support.display import Result
-from ..support.drawing import drawn
-from ..support.errors import InputError
-from ..support.progress import Progress, telling
-from ..tiling import Slice, Tiling, tessellate
-from ..tiling.cells.lists import reduced
-from ..tiling.cells.polygons import Cells
-from ._lines import Pieces, interval_of, point_pieces, summed
-from ._moved import Mover, ParameterNetwork, prepared
-from .directions import Direction
-from .inputs import Model, batches
+from splinescope.landscape.directions import Direction
+from splinescope.landscape.inputs import Model, batches
+from splinescope.network.program import Program
+from splinescope.support.checks import as_points
+from splinescope.support.derivatives import along
+from splinescope.support.display import Result
+from splinescope.support.errors import InputError
+from splinescope.support.progress import Progress, telling
+from splinescope.tiling import Slice, Tiling, tessellate
+from splinescope.tiling.cells.lists import reduced
+from splinescope.tiling.cells.polygons import Cells
+
+from .drawings import plot_loss_section
+from .loss_lines import Pieces, interval_of, point_pieces, summed
+from .parameter_network import Mover, ParameterNetwork, prepared
 
 MOST_PIECES = 200_000
 """Default limit of a 2-D section: minutes for a small convolutional network."""
@@ -79,7 +80,7 @@ class LossSection(Result):
 
     degree = 2
     certainty = "exact"
-    plot = drawn("landscape.plot_loss_section")
+    plot = plot_loss_section
 
     def _shown(self) -> list[tuple[str, Any]]:
         value, where = self.minimum
@@ -189,10 +190,10 @@ def loss_section(
     pass of the data per piece.
 
     Example:
-        >>> import torch, splinescope as ss
+        >>> import torch, splinescope_research
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
         >>> x, y = torch.randn(20, 2), torch.randn(20, 1)
-        >>> section = ss.landscape.loss_section(net, x, y, {"0.weight": torch.randn(8, 2)}, span=2.0)
+        >>> section = splinescope_research.loss_section(net, x, y, {"0.weight": torch.randn(8, 2)}, span=2.0)
         >>> section.degree
         2
 

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network.program import Affine, Fold, Tournament, live_after
-from ..support.derivatives import along
-from ._moved import Mover
+from splinescope.network.program import Affine, Fold, Tournament, live_after
+from splinescope.support.derivatives import along
+
+from .parameter_network import Mover
 
 _BREAK_RTOL = 1e-12  # breaks closer than this share of the span are one
 _ZERO_RTOL = 1e-14  # of the largest pre-activation of a fold: below it a sign is rounding

@@ -17,17 +17,18 @@ import torch
 from numpy.polynomial import chebyshev
 from torch import Tensor
 
-from ..network.program import Fold
-from ..support.checks import as_points
-from ..support.display import Result
-from ..support.drawing import drawn
-from ..support.errors import InputError
-from ..support.losses import squared
-from ..support.progress import Progress, stepping
-from ._lines import distinct, interval_of
-from ._moved import Mover, prepared
-from .directions import Direction
-from .inputs import Model, batches
+from splinescope.landscape.directions import Direction
+from splinescope.landscape.inputs import Model, batches
+from splinescope.network.program import Fold
+from splinescope.support.checks import as_points
+from splinescope.support.display import Result
+from splinescope.support.errors import InputError
+from splinescope.support.losses import squared
+from splinescope.support.progress import Progress, stepping
+
+from .drawings import plot_loss_section
+from .loss_lines import distinct, interval_of
+from .parameter_network import Mover, prepared
 
 _BLOCK_NUMBERS = 4 << 20  # numbers of one block of intervals (32 MB)
 _TRUST = 1e-6  # a larger mismatch between polynomial and network means the network is not polynomial in t
@@ -52,7 +53,7 @@ class PolynomialSection(Result):
     residual: float
     points: int
     certainty = "exact"
-    plot = drawn("landscape.plot_loss_section")
+    plot = plot_loss_section
 
     def _shown(self) -> list[tuple[str, Any]]:
         return [("pieces", self.count), ("degree", self.degree), ("from", float(self.breaks[0])),
@@ -112,10 +113,10 @@ def polynomial_section(
     Cost: about `m + 1` forward passes of a batch per break point and fold.
 
     Example:
-        >>> import torch, splinescope as ss
+        >>> import torch, splinescope_research
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
         >>> move = {name: torch.randn_like(p) for name, p in net.named_parameters()}
-        >>> ss.landscape.polynomial_section(net, torch.randn(5, 2), torch.randn(5, 1), move).degree
+        >>> splinescope_research.polynomial_section(net, torch.randn(5, 2), torch.randn(5, 1), move).degree
         4
     """
     mover, inputs, targets, low, high, size = prepared(model, x, y, [direction], span, batch_size)

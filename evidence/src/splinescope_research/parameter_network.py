@@ -12,14 +12,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..network import SplineNetwork
-from ..network.ops.merged_rows import lifted
-from ..network.program import Affine, Fold, Program, Step, Tournament, walk
-from ..support.errors import InputError
-from .directions import Direction, checked_directions, checked_span
-from .inputs import Model, check_batch_size, parameters_of, traced_with_data
+from splinescope.landscape.directions import Direction, check_direction, checked_span
+from splinescope.landscape.inputs import (
+    Model,
+    check_batch_size,
+    check_data,
+    fitting_inputs,
+    parameters_of,
+    precision_of,
+)
+from splinescope.network import SplineNetwork, trace
+from splinescope.network.ops.merged_rows import lifted
+from splinescope.network.program import Affine, Fold, Program, Step, Tournament, walk
+from splinescope.support.checks import check_rows_of
+from splinescope.support.errors import InputError, UnsupportedModelError
+from splinescope.support.losses import check_targets
 
 _AFFINE_RTOL = 1e-9  # a layer that is affine in its parameters agrees to rounding; one that is not, is far off
 
@@ -177,10 +186,48 @@ def prepared(
     """What a section is made from, checked: mover, inputs, targets, both ends, and the data points of a batch."""
     network, inputs, targets = traced_with_data(model, x, y)
     family = list(directions) if isinstance(directions, (list, tuple)) else [directions]
-    mover = Mover(network, checked_directions(network, family))
+    mover = Mover(network, _checked_directions(network, family))
     width = max([int(np.prod(network.input_shape)), *(site.cuts for site in network.sites)])
     size = check_batch_size(batch_size, int(np.clip(20_000 // width, 1, 256)))  # fits the cache with a row of t
     return mover, inputs, targets, *checked_span(span), size
+
+
+def traced_with_data(model: Model, x: Any, y: Any) -> tuple[SplineNetwork, Tensor, Tensor]:
+    """The network and float64 data that fit it and the squared error.
+
+    Whole numbers that the model takes as such (token ids) are refused as what they are, not turned into floats.
+    """
+    inputs, targets = check_data(x, y, torch.float64, whole=True)
+    if isinstance(model, nn.Module) and not inputs.is_floating_point():
+        inputs, _ = fitting_inputs(model, inputs, precision_of(model))
+        if not inputs.is_floating_point():
+            raise UnsupportedModelError(
+                f"The model takes whole numbers ({inputs.dtype}, token ids), and sections are made of networks of "
+                "numbers: give the part after its embedding, with the embedded x; loss_surface takes it as it is."
+            )
+    inputs = inputs.double()
+    network = model if isinstance(model, SplineNetwork) else trace(model, inputs[:1])
+    if network.ending is not None:
+        raise UnsupportedModelError(
+            f"The model ends in {network.ending}, so its outputs are not piecewise affine and the squared error is not "
+            "piecewise quadratic; give the part before it."
+        )
+    inputs = check_rows_of(inputs, network.input_shape, "x")
+    return network, inputs, check_targets("squared", tuple(network.output_shape), targets)
+
+
+def _checked_directions(network: SplineNetwork, family: Sequence[Any]) -> list[dict[str, Tensor]]:
+    """One or two directions as float64 tensors of the parameters' shapes, linearly independent."""
+    if not 1 <= len(family) <= 2:
+        raise InputError(f"directions must be one or two, got {len(family)}.")
+    shapes = {path: p.shape for path, p in parameters_of(network.module).items()}
+    changes = [check_direction(direction, shapes) for direction in family]
+    result = [{path: c.to("cpu", torch.float64) for path, c in change.items() if bool(c.any())} for change in changes]
+    paths = sorted({path for direction in result for path in direction})
+    flat = [[d.get(p, torch.zeros(shapes[p], dtype=torch.float64)).reshape(-1) for p in paths] for d in result]
+    if not paths or int(torch.linalg.matrix_rank(torch.stack([torch.cat(row) for row in flat]))) < len(flat):
+        raise InputError("directions must be non-zero and linearly independent.")
+    return result
 
 
 def _filled(step: Step, fixed: Mapping[str, Tensor], tag: str) -> Step:
