@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
+from splinescope.support.compile import notice
 from splinescope.tiling.engine.advance import Engine
 from splinescope.tiling.engine.time_limit import Clock
 
@@ -71,6 +72,26 @@ def test_beside_a_max_what_is_left_are_whole_tiles(dimension: int, spread: float
         partial, _ = limited(cnn(), view, max_tiles=int(share * whole.count), threads=1)
         assert 0 < partial.count <= share * whole.count
         assert places(partial) <= places(whole)
+
+
+@pytest.mark.parametrize(("dimension", "spread"), [(2, 0.7), (3, 0.15)])
+def test_beside_a_max_a_limit_on_tiles_leaves_some(dimension: int, spread: float) -> None:
+    """The first pieces there are no whole tiles yet."""
+    partial, _ = limited(cnn(), images(dimension, spread), max_tiles=2, threads=1)
+    assert 0 < partial.count <= 2
+
+
+def test_time_that_went_into_compiling_is_told(seconds: list[float], monkeypatch) -> None:
+    seconds[1] = 1.0
+    advance = Engine.advance
+
+    def compiled(*arguments):
+        monkeypatch.setattr(notice, "seconds", notice.seconds + 0.5)
+        return advance(*arguments)
+
+    monkeypatch.setattr(Engine, "advance", compiled)
+    _, said = limited(mlp(64), SQUARE, time_limit=3.0, threads=1)
+    assert "s of it compiling kernels, once on this machine" in said
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import multiprocessing
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ class _Notice:
 
     def __init__(self) -> None:
         self.quiet = False  # while `warmup` shows a progress of its own
+        self.seconds = 0.0  # that compiling has taken so far
         self._begun = 0
         self._next = -math.inf  # when to speak again
 
@@ -78,6 +80,14 @@ class _Notice:
             print(f"splinescope: compiling kernels{once}: {self._begun} begun, now {name}", file=sys.stderr, flush=True)
         self._begun += 1
 
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Counts the seconds in here if a kernel is compiled meanwhile, and once those that it calls."""
+        begun, before, start = self._begun, self.seconds, time.monotonic()
+        yield
+        if self._begun > begun:
+            self.seconds = before + time.monotonic() - start
+
 
 notice = _Notice()
 
@@ -87,7 +97,7 @@ def _undisturbed(compiling: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compiling)
     def compile_whole(*arguments: Any, **options: Any) -> Any:
-        with ALONE, held_back():
+        with ALONE, held_back(), notice.timed():
             return compiling(*arguments, **options)
 
     return compile_whole

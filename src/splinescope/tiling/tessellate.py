@@ -73,8 +73,8 @@ def tessellate(
         rtol: A pre-activation is zero if it is below rtol times the sum of the absolute terms it is made of.
         max_tiles: Stop with `LimitReached` once so many tiles are finished and there are more. Beside a max the partial
             tiling may have fewer: walls between losers, which split tiles while they are cut, are gone from it.
-        time_limit: Stop with `LimitReached` after this many seconds, or a tenth more, with the first few tiles in any
-            case.
+        time_limit: Stop with `LimitReached` after this many seconds, or a tenth more; reading the model and compiling
+            kernels count. The first few tiles come in any case.
         progress: None: a bar on a terminal, a line in a notebook or a log, once it takes over three seconds; True: a
             bar at once; False: nothing; or a function of (share of the domain finished, tiles so far).
         threads: How many threads cut tiles; all cores by default. With workers, those of each process; one by default.
@@ -167,7 +167,7 @@ def _tile(
         (tiling,) = tiled_lines(network, program, [view], options) or (None,)
         if tiling is not None:
             return tiling, None
-    clock = options.clock
+    _ = program.fingerprint  # reads all weights: within the time limit, not after it
     with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(placed(view, probe_points(program, view.domain)))
         plan = make_plan(program, probes, options.rtol, options.rows, view.dimension)
@@ -186,7 +186,7 @@ def _tile(
             told = None if options.progress is False else report
             # a level set may have no tile at all: its search ends in time
             work = Work(
-                engine, first, view.size, options.max_tiles, clock, told, take, await_first=keep is None,
+                engine, first, view.size, options.max_tiles, options.clock, told, take, await_first=keep is None,
                 per_tile=_SECONDS_TO_JOIN * view.dimension,
             )  # fmt: skip
             while True:
@@ -195,12 +195,13 @@ def _tile(
                     mesh = spool.assembled()
                 else:
                     leaves = held if spool is None else list(spool.leaves())
-                    in_time = work.stopped is None or work.stopped != clock.reached  # or it may go on
-                    mesh = assemble(leaves if in_time else leaves.copy(), view.domain, work.stopped is None)
-                if len(mesh.tiles) or work.stopped != clock.reached or keep is not None:
+                    whole = work.stopped is None  # else it may go on, and needs the leaves once more
+                    mesh = assemble(leaves if whole else leaves.copy(), view.domain, whole)
+                if len(mesh.tiles) or work.stopped is None or keep is not None:
                     break
                 work.go_on()  # beside a max, pieces whose tile is not whole yet were all there was
-    return _tiling_of(network, program, view, options.rtol, mesh, work.stopped is None and keep is None), work.stopped
+    mesh, stopped = at_most(options.max_tiles, mesh, work.stopped)
+    return _tiling_of(network, program, view, options.rtol, mesh, stopped is None and keep is None), stopped
 
 
 def tiled_lines(

@@ -80,16 +80,6 @@ class Leaf:
     def count(self) -> int:
         return len(self.tiles)
 
-    def part(self, count: int) -> Leaf:
-        """Its first tiles, so many of them."""
-        tiles = self.tiles.part(0, count)
-        used = tiles.used(len(self.names))
-        ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        values = None if self.values is None else self.values[used]
-        return replace(
-            self, names=self.names[used], points=self.points[used], values=values, tiles=tiles.renumbered(ids)
-        )
-
     @property
     def size(self) -> float:
         """Length or area of its tiles together."""

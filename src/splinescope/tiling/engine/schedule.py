@@ -33,7 +33,7 @@ class Work:
     """Chunks still to do, newest first (which bounds the memory), and the leaves that are done.
 
     Attributes:
-        leaves: What is finished, unless something else takes it; at most `max_tiles` tiles.
+        leaves: What is finished, unless something else takes it; more than `max_tiles` tiles by one leaf at most.
         stopped: Which limit ended the work; None if it ran to its end.
 
     Time does not end the work before its first tiles, however late they come, unless `await_first` is False. It ends
@@ -84,8 +84,9 @@ class Work:
             raise self._failure
 
     def go_on(self) -> None:
-        """Lift the limit on time until there are twice as many tiles; then `run` again."""
+        """Lift the limits until there are twice as many tiles; then `run` again."""
         self._least, self.stopped = 2 * self._tiles, None
+        self._max_tiles = None if self._max_tiles is None else 2 * self._tiles
 
     def _step(self) -> None:
         self._take(self._advance(self._queue.pop()))
@@ -145,12 +146,6 @@ class Work:
             if not self._engine.is_finished(result):
                 self._queue.append(result)
                 continue
-            found = self._tiles + result.count
-            if self._max_tiles is not None and found > self._max_tiles:
-                self._reach_max_tiles(found)
-                result = result.part(self._max_tiles - self._tiles)
-            if result.count == 0:
-                continue
             self._keep(result)
             self._tiles += result.count
             if self._report is not None:
@@ -158,12 +153,8 @@ class Work:
                 self._finished = 1.0 if last else self._finished + result.size / self._size
                 self._report(min(self._finished, 1.0), f"{self._tiles:,} tiles")
         if self._queue and self.stopped is None:
-            if self._tiles == self._max_tiles:
-                self._reach_max_tiles(self._tiles)
+            if self._max_tiles is not None and self._tiles >= self._max_tiles:
+                at_least = self._tiles + sum(chunk.count for chunk in self._queue)
+                self.stopped = f"max_tiles={self._max_tiles} reached: the slice has at least {at_least} tiles"
             elif self._clock.is_over_in(self._tiles * self._per_tile) and self._tiles >= self._least:
                 self.stopped = self._clock.reached
-
-    def _reach_max_tiles(self, found: int) -> None:
-        if self.stopped is None:
-            at_least = found + sum(chunk.count for chunk in self._queue)
-            self.stopped = f"max_tiles={self._max_tiles} reached: the slice has at least {at_least} tiles"

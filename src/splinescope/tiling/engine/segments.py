@@ -254,6 +254,9 @@ class Segment:
         the columns any digits, and what a unit does not reach stays exactly zero.
         """
         assert self.fold is not None
+        product = self.only_product
+        if product is not None:  # whose columns need no product
+            return {key: product.weight.t()[torch.from_numpy(elements)].numpy() for key in self.keys}
         n = len(elements)
         value = torch.zeros(n + 1, int(np.prod(shape)), dtype=torch.float64)
         value[torch.arange(n), torch.from_numpy(elements)] = _COLUMN_SCALE
