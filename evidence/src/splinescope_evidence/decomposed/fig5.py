@@ -77,24 +77,27 @@ def _recentered_angle(n: int) -> float:
 def draw(numbers: dict[str, Any]) -> Any:
     figure, (left, right) = subplots(2)
     rows = numbers["rows"]
+    names = {kind: kind.replace("RC + RS", "recentered, rescaled").replace("RS by", "rescaled by") for kind in KINDS}
     for kind, marker in zip(KINDS, "osv", strict=True):
         chosen = [r for r in rows if r["kind"] == kind]
-        left.semilogx([r["n"] for r in chosen], [r["angle"] for r in chosen], marker, label=kind)
+        left.semilogx([r["n"] for r in chosen], [r["angle"] for r in chosen], marker, label=names[kind])
     grid = np.unique([r["n"] for r in rows])
     left.semilogx(grid, [_recentered_angle(int(n)) for n in grid], color="0.5", linewidth=1, label="arccos J(-1/(n-1))")
-    log_ticks(left, grid)
+    log_ticks(left, grid[1:])  # 9 and 10 would overlap
     left.set_xlabel("batch size")
     left.set_ylabel(f"mean angle at depth {numbers['depth']} (degrees)")
-    left.set_ylim(0, 95)
-    left.legend(frameon=False, fontsize="small")
+    left.set_ylim(0, 120)
+    left.legend(loc="upper right")
     largest = max(r["n"] for r in rows)
     for kind in KINDS:
         counts = np.asarray(numbers["histograms"][f"{kind}, n = {largest}"], dtype=float)
-        right.stairs(counts / counts.sum(), np.linspace(0, 180, len(counts) + 1), fill=True, alpha=0.5, label=kind)
+        right.stairs(
+            counts / counts.sum(), np.linspace(0, 180, len(counts) + 1), fill=True, alpha=0.5, label=names[kind]
+        )
     right.set_xlim(0, 120)
     right.set_xlabel("angle (degrees)")
     right.set_ylabel(f"share of pairs, n = {largest}")
-    right.legend(frameon=False, fontsize="small")
+    right.legend()
     return figure
 
 

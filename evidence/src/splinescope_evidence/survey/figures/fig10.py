@@ -168,6 +168,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     right = figure.add_subplot(1, 3, 2, projection="3d")
     plot_facets([np.array(f) for f in numbers["facets"]], volumes, right, colorbar=False)
     right.set_title("their images")
+    right.set_zlabel("$x_3$", labelpad=0)
     last = figure.add_subplot(1, 3, 3)
     factors, density = (np.array(values) for values in numbers["points"])
     last.loglog(factors, density, ".", ms=2, color="#3b528b", label="nearest neighbors")
