@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from benchmarks.tables import write_table
-from splinescope.representation import random_network, representation_geometry
-from splinescope_research import tree_representation
+from splinescope.representation import representation_geometry
+from splinescope_research import random_network, tree_representation
 from splinescope_research.tree_model import tree_rows
 
 Rows = list[tuple[object, ...]]

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
-from splinescope.representation import random_network, representation_geometry
+from splinescope.representation import representation_geometry
+from splinescope_research import random_network
 from splinescope_research.expected_gram import follow_expected_gram
 
 batch = torch.from_numpy(load_digits().data[:32] / 16.0)

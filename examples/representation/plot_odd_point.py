@@ -4,13 +4,16 @@ A cluster and one odd point
 
 A random network with recentering and ReLU, but no rescaling, drives any batch to a tight cluster plus one point,
 far away and orthogonal to it. We follow 32 random points through 100 layers.
+
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt
 import torch
 
 from splinescope.plot.representation import plot_depth, plot_projection
-from splinescope.representation import random_network, representation_geometry
+from splinescope.representation import representation_geometry
+from splinescope_research import random_network
 
 generator = torch.Generator().manual_seed(0)
 network = random_network(100, 100, in_features=20, components=("rc", "nl"), dtype=torch.float64, generator=generator)

@@ -8,6 +8,7 @@ import torch
 
 from splinescope import InputError
 from splinescope.meanfield import Data, GaussianInputs
+from splinescope.meanfield.data import as_covariance
 
 SIGMA = torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
 
@@ -103,3 +104,18 @@ def test_a_batch_normalizes_itself() -> None:
     part = data.batch(torch.arange(10))
     assert part.x.mean(0).abs().max() < 1e-14
     assert torch.allclose(part.covariance, torch.cov(data.x[:10].T, correction=0))
+
+
+@pytest.mark.parametrize(
+    ("covariance", "words"),
+    [
+        ([[1.0, 0.0], [0.0, 0.0]], "positive definite"),
+        ([[1.0, 2.0], [2.0, 1.0]], "positive definite"),
+        ([[1.0, 0.5], [0.0, 1.0]], "symmetric"),
+        ([[1.0, 0.0]], r"shape \(d, d\)"),
+        ([[float("nan")]], "finite"),
+    ],
+)
+def test_bad_covariances_are_refused(covariance: list[list[float]], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        as_covariance(covariance)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from splinescope import InputError, UnsupportedModelError, trace
-from splinescope.representation import random_network, representation_geometry
+from splinescope.representation import representation_geometry
 from splinescope.representation.measures import measure
 
 
@@ -198,7 +198,7 @@ def test_traced_network_names_the_shape_it_needs() -> None:
 @pytest.fixture(scope="module")
 def geometry():  # type: ignore[no-untyped-def]
     generator = seeded()
-    network = random_network(4, 12, in_features=5, components=("rc", "nl"), generator=generator)
+    network = nn.Sequential(nn.Linear(5, 12), nn.ReLU(), nn.Linear(12, 12), nn.ReLU())
     return representation_geometry(network, torch.randn(9, 5, generator=generator))
 
 

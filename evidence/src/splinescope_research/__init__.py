@@ -12,6 +12,7 @@ from .expected_gram import expected_gram
 from .fold_monitor import FoldMonitor
 from .full_rank import full_rank_width
 from .invariant import invariant_representation, odd_point_step
+from .layers import random_network
 from .layerwise_descent import LayerwiseDescent
 from .loss_section import loss_section
 from .manifold_law import manifold_law, project
@@ -54,6 +55,7 @@ __all__ = [
     "placing",
     "polynomial_section",
     "project",
+    "random_network",
     "region_posterior",
     "sign_classes",
     "statistics_fidelity",

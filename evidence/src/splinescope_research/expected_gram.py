@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from splinescope.representation.layers import COMPONENTS, check_components
 from splinescope.support.checks import as_float64_array, check_choice, check_positive, check_whole
 from splinescope.support.errors import InputError
+
+from .layers import COMPONENTS, check_components
 
 _STEP = 0.4
 """Of the trapezoidal rule in log s: the integrand is analytic for |Im log s| < pi, so errors are e^(-2 pi^2 / step)."""

@@ -14,12 +14,13 @@ from splinescope.meanfield.flow import descend
 from splinescope.meanfield.functions import LossLike, as_loss
 from splinescope.meanfield.manifold import Manifold
 from splinescope.meanfield.networks import TwoLayer, TwoLayerBN, check_pair
-from splinescope.meanfield.velocity import Forces, euclidean_velocity, field_at
+from splinescope.meanfield.velocity import Forces, euclidean_velocity
 from splinescope.support.checks import as_float64_array, check_positive
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError
 
 from .drawings import plot_first_step, plot_learning_rates, plot_speed_by_direction
+from .optimality import field_at
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from splinescope.meanfield.data import Data
-from splinescope.meanfield.functions import LossLike, as_loss, check_labels
-from splinescope.meanfield.manifold import Manifold
+from splinescope.meanfield.functions import Activation, LossLike, as_loss, check_labels
 from splinescope.meanfield.networks import TwoLayer, TwoLayerBN, check_pair
-from splinescope.meanfield.velocity import field_at, outputs
+from splinescope.meanfield.velocity import outputs, sweep
 from splinescope.support.checks import check_positive, check_whole
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError
+
+from .ellipsoid import Manifold
 
 
 def _on_manifold(net: TwoLayer, manifold: Manifold) -> TwoLayer:
@@ -109,3 +110,10 @@ def search_directions(d: int, count: int, generator: torch.Generator | None) -> 
         angle = torch.arange(count, dtype=torch.float64) * (2 * torch.pi / count)
         return torch.stack([angle.cos(), angle.sin()], dim=1)
     return torch.randn(count, d, generator=generator, dtype=torch.float64)
+
+
+def field_at(b: Tensor, slope_of_loss: Tensor, data: Data, activation: Activation) -> tuple[Tensor, Tensor]:
+    """`h` (K,) and `g` (K, d) at neurons `b` (K, d) that feel given `l'` (N,) of some other network."""
+    pulls = data.weights * slope_of_loss
+    _, h, g = sweep(b.new_zeros(len(b)), b, data, activation, lambda points, _: pulls[points])
+    return h, g

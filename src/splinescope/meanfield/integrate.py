@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
+from scipy.integrate import RK45
 from torch import Tensor
 
 from ..support.errors import InputError, LimitReached
@@ -13,68 +15,48 @@ from ..support.errors import InputError, LimitReached
 Field = Callable[[Tensor], Tensor]
 Projection = Callable[[Tensor], Tensor]
 
-# Dormand and Prince, "A family of embedded Runge-Kutta formulae", 1980
-_STAGES = (
-    (1 / 5,),
-    (3 / 40, 9 / 40),
-    (44 / 45, -56 / 15, 32 / 9),
-    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
-    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
-    (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
-)
-_ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
-
-
-def _combine(start: Tensor, step: float, weights: tuple[float, ...], slopes: list[Tensor]) -> Tensor:
-    out = start.clone()
-    for weight, slope in zip(weights, slopes, strict=False):
-        if weight:
-            out.add_(slope, alpha=step * weight)
-    return out
-
 
 def dormand_prince(
     field: Field, state: Tensor, times: list[float], *, rtol: float, atol: float, project: Projection, max_steps: int
 ) -> Iterator[tuple[Tensor, int]]:
     """Yield (state, steps so far) at each of the increasing `times`, the first being the start.
 
-    A step is accepted when the root mean square of `error / (atol + rtol |state|)` is at most 1.
+    Steps are those of scipy's `RK45`: accepted when the root mean square of `error / (atol + rtol |state|)` is at most
+    1. After each the state is projected, and the velocity taken there.
     """
-    time, steps = times[0], 0
-    slopes = [_finite(field(state), time)]
-    step = _first_step(field, state, slopes[0], times[-1] - times[0], rtol, atol)
+
+    def slope(time: float, flat: np.ndarray) -> np.ndarray:
+        return _flat(field(torch.from_numpy(flat.reshape(state.shape)).to(state)))
+
+    _finite(field(state), times[0])
+    solver = RK45(slope, times[0], _flat(state), times[-1], rtol=rtol, atol=atol)
+    steps = 0
     yield state, 0
     for goal in times[1:]:
-        while time < goal:
+        solver.t_bound, solver.status = goal, "running"
+        while solver.t < goal:
             if steps >= max_steps:
                 raise LimitReached(
-                    f"the flow needs more than max_steps = {max_steps} steps: it stands at time {time:.6g} of "
+                    f"the flow needs more than max_steps = {max_steps} steps: it stands at time {solver.t:.6g} of "
                     f"{times[-1]:.6g}. Loosen rtol, raise max_steps, or give step= for equal steps (ReLU).",
-                    partial=(time, state),
+                    partial=(solver.t, state),
                 )
-            trial = min(step, goal - time)
-            if time + trial == time:
+            solver.step()
+            if solver.status == "failed":
                 raise LimitReached(
-                    f"the flow needs steps too small for float64: it grows without bound near time {time:.6g} of "
+                    f"the flow needs steps too small for float64: it grows without bound near time {solver.t:.6g} of "
                     f"{times[-1]:.6g}.",
-                    partial=(time, state),
+                    partial=(solver.t, state),
                 )
-            slopes = slopes[:1]
-            for weights in _STAGES:
-                proposal = _combine(state, trial, weights, slopes)
-                slopes.append(field(proposal))
-            error = _combine(torch.zeros_like(state), trial, _ERROR, slopes)
-            scale = atol + rtol * torch.maximum(state.abs(), proposal.abs())
-            ratio = (error / scale).square().mean().sqrt().item()
             steps += 1
-            if ratio <= 1:
-                time = goal if trial == goal - time else time + trial
-                state = project(proposal)
-                slopes = [_finite(field(state), time)]
-            factor = min(5.0, max(0.2, 0.9 * max(ratio, 1e-10) ** -0.2))
-            # a step cut short by a goal says nothing against the longer one
-            step = max(step, trial * factor) if ratio <= 1 and trial < step else trial * factor
+            state = project(torch.from_numpy(solver.y.reshape(state.shape)).to(state))
+            solver.y = _flat(state)
+            solver.f = _flat(_finite(field(state), solver.t))
         yield state, steps
+
+
+def _flat(state: Tensor) -> np.ndarray:
+    return np.asarray(state.cpu().double().numpy().reshape(-1))
 
 
 def _finite(velocity: Tensor, time: float) -> Tensor:
@@ -84,19 +66,6 @@ def _finite(velocity: Tensor, time: float) -> Tensor:
             "or are not differentiable."
         )
     return velocity
-
-
-def _first_step(field: Field, state: Tensor, slope: Tensor, span: float, rtol: float, atol: float) -> float:
-    """Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I", section II.4."""
-    scale = atol + rtol * state.abs()
-    size = (state / scale).square().mean().sqrt().item()
-    speed = (slope / scale).square().mean().sqrt().item()
-    guess = 0.01 * size / speed if min(size, speed) > 1e-5 else 1e-6
-    guess = min(guess, span)
-    bend = ((field(state + guess * slope) - slope) / scale).square().mean().sqrt().item() / guess
-    most = max(speed, bend)
-    better = (0.01 / most) ** 0.2 if most > 1e-15 else max(1e-6, guess * 1e-3)
-    return min(100 * guess, better, span)
 
 
 def runge_kutta(

@@ -69,13 +69,6 @@ def forces(a: Tensor, b: Tensor, data: Data, activation: Activation, loss: Loss)
     return Forces(h, g, (data.weights @ loss.value(f, data.y)).item())
 
 
-def field_at(b: Tensor, slope_of_loss: Tensor, data: Data, activation: Activation) -> tuple[Tensor, Tensor]:
-    """`h` (K,) and `g` (K, d) at neurons `b` (K, d) that feel given `l'` (N,) of some other network."""
-    pulls = data.weights * slope_of_loss
-    _, h, g = sweep(b.new_zeros(len(b)), b, data, activation, lambda points, _: pulls[points])
-    return h, g
-
-
 def outputs(a: Tensor, b: Tensor, data: Data, activation: Activation) -> Tensor:
     """`f(x) = (1/m) sum_k a_k sigma(b_k . x)` at all data points, shape (N,), in blocks."""
     starts = block_starts(b, data)

@@ -14,7 +14,7 @@ import torch
 
 from ..generative import tiled_manifold
 from ..meanfield import GaussianInputs, TwoLayerBN, descend
-from ..representation import odd_point, random_network
+from ..representation import odd_point
 from ..support.checks import check_choice, check_whole
 from ..tiling import Slice, Tiling, tessellate
 
@@ -93,12 +93,11 @@ def odd_one_out(seed: int) -> Scene:
     count, depth = 24, 80
     rng = torch.Generator().manual_seed(seed)
     x = torch.randn(count, 8, generator=rng, dtype=torch.float64)
-    network = random_network(depth, 200, in_features=8, components=("rc", "nl"), dtype=x.dtype, generator=rng)
     layers = []
-    with torch.no_grad():
-        for layer in network:
-            x = layer(x)
-            layers.append(x.numpy())
+    for _ in range(depth):
+        z = x @ (0.1 * torch.randn(x.shape[1], 200, generator=rng, dtype=x.dtype))  # He's scale, for 200 inputs
+        x = torch.relu(z - z.mean(0))
+        layers.append(x.numpy())
     last = odd_point(layers[-1] @ layers[-1].T)
     assert last is not None
     moments = []

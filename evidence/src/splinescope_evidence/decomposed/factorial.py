@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from splinescope.representation import random_network
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
+from splinescope_research import random_network
 
 PARTS = {"rc": "recentering", "rs": "rescaling", "nl": "ReLU"}
 ARMS = ["+".join(part for part, on in zip(PARTS, chosen, strict=True) if on) or "none"

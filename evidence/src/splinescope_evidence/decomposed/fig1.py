@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.representation import random_network, representation_geometry
+from splinescope.representation import representation_geometry
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
+from splinescope_research import random_network
 
 KINDS: dict[str, dict[str, Any]] = {
     "linear": {"components": ()},

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from splinescope.representation import random_network, representation_geometry
+from splinescope.representation import representation_geometry
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.words import span
+from splinescope_research import random_network
 
 KINDS: dict[str, dict[str, Any]] = {
     "batch norm": {"components": ("rc", "rs", "nl"), "init": "default"},

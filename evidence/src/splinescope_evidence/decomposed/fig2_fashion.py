@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from splinescope.data.digits import digits
 from splinescope.data.fashion import fashion_mnist
-from splinescope.representation import random_network, representation_geometry
+from splinescope.representation import representation_geometry
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.words import span
+from splinescope_research import random_network
 
 KINDS: dict[str, dict[str, Any]] = {
     "batch norm": {"components": ("rc", "rs", "nl"), "init": "default"},

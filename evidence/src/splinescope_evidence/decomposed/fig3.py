@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from splinescope.representation import odd_point, random_network, representation_geometry
+from splinescope.representation import odd_point, representation_geometry
 from splinescope.representation.measures import LayerGeometry
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.words import span
+from splinescope_research import random_network
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.representation import random_network, representation_geometry
+from splinescope.representation import representation_geometry
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
+from splinescope_research import random_network
 from splinescope_research.expected_gram import arc_cosine
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.representation import random_network, representation_geometry
+from splinescope.representation import representation_geometry
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.words import span
+from splinescope_research import random_network
 
 KINDS: dict[str, dict[str, Any]] = {
     "no recentering (rms)": {"components": ("rs", "nl"), "spread": "rms"},

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from splinescope.representation import random_network
-from splinescope.representation.layers import NormalizedLayer
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
-from splinescope_research import one_unit_per_point_
+from splinescope_research import one_unit_per_point_, random_network
+from splinescope_research.layers import NormalizedLayer
 
 FIRST = 60
 """Seeds before this one were seen when claims and sample size were chosen, and are not judged."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from splinescope.representation import random_network
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
+from splinescope_research import random_network
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from splinescope.meanfield import Data, TwoLayerBN, descend
 from splinescope.meanfield.flow import Trajectory
-from splinescope.meanfield.manifold import Manifold
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.meanfield import EXACT, random_neurons, random_problem, relu_data
 from splinescope_evidence.shared.words import spread
+from splinescope_research.ellipsoid import Manifold
 from splinescope_research.meanfield_effects import speed_by_length
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from splinescope.meanfield.manifold import Manifold
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT
+from splinescope_research.ellipsoid import Manifold
 
 LOST = "the pseudo-inverse loses digits with the condition of Sigma"
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from splinescope import InputError
-from splinescope.representation import random_network
-from splinescope.representation.layers import BatchStandardize, NormalizedLayer
+from splinescope_research import random_network
+from splinescope_research.layers import BatchStandardize, NormalizedLayer
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..support.checks import check_choice, check_whole
-from ..support.errors import InputError
+from splinescope.support.checks import check_choice, check_whole
+from splinescope.support.errors import InputError
 
 Spread = Literal["std", "rms"]
 Init = Literal["he", "lecun", "default"]
