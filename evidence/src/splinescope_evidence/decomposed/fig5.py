@@ -92,13 +92,12 @@ def draw(numbers: dict[str, Any]) -> Any:
     largest = max(r["n"] for r in rows)
     for kind in KINDS:
         counts = np.asarray(numbers["histograms"][f"{kind}, n = {largest}"], dtype=float)
-        right.stairs(
-            counts / counts.sum(), np.linspace(0, 180, len(counts) + 1), fill=True, alpha=0.5, label=names[kind]
-        )
-    right.set_xlim(0, 120)
+        edges = np.linspace(0, 180, len(counts) + 1)
+        right.stairs(counts / counts.sum(), edges, fill=True, alpha=0.5, label=names[kind])
+    right.set_xlim(0, 160)
     right.set_xlabel("angle (degrees)")
     right.set_ylabel(f"share of pairs, n = {largest}")
-    right.legend()
+    right.legend(loc="upper right")
     return figure
 
 
