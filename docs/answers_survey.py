@@ -127,7 +127,7 @@ def normalizations(numbers: Numbers) -> Figure:
         ax.tick_params(axis="x", labelsize=7)
         ax.minorticks_off()
     titled(loss, "Speed: all train slower (digits)")
-    titled(others, "Speed of two other forms: no significant gain")
+    titled(others, "Two other forms: no significant gain")
     arms = {"B = 128": ("batches of 128", COLORS[2]), "B = 8": ("batches of 8", COLORS[3]),
             "convolutional": ("convolutional", COLORS[5])}  # fmt: skip
     compared(accuracy, arms, "accuracy", 1)
@@ -193,7 +193,7 @@ def manifold(numbers: Numbers) -> Figure:
     effects(asked, rows, 0.0)
     asked.axvline(1, color="0.5", lw=1, ls=":")
     asked.set(xlim=(-0.5, far), xlabel=r"$\rho$ of held-out data, 95% intervals")
-    for place, text in ((0, "as the model says"), (1, "evenly")):
+    for place, text in ((0, "as the model says"), (1, "uniformly")):
         asked.text(place + 0.03, len(rows) - 0.42, text, fontsize=7.5, color="0.35", va="bottom")
     asked.set_ylim(len(rows) - 0.3, -0.6)
     titled(asked, "Held-out images")
@@ -298,7 +298,7 @@ def migration(numbers: Numbers) -> Figure:
     shown = (
         (speed, "speed", "speed, per step", "They slow down first"),
         (pull, "pull", "pull of a row's loss", "The pull on them falls"),
-        (gradient, "gradient", "gradient by own parameters", "So does the gradient by their parameters"),
+        (gradient, "gradient", "gradient", "So does the gradient by their parameters"),
     )
     for ax, what, label, title in shown:
         for arm, style in (("squared", "-"), ("cross-entropy", "--")):

@@ -77,7 +77,8 @@ Thresholds in the code decide every verdict. *Holds with correction* means that 
 as the card gives it. *Inconclusive* means that the interval leaves both outcomes open; the card then says how large a
 sample would decide, assuming the mean effect of both seeds. Some undecided samples were enlarged once, with the
 criteria unchanged. Criteria unfold at a click. A dagger (†) marks one that was revised after a full run. Intervals are
-95%, over independent seeds.
+95%, over independent seeds. Where bars stand for a figure, each is an interval beside its dashed threshold; the claim
+holds on the shaded side.
 
 [Figure 9](findings/survey.md#survey-fig9), [its phases](findings/survey.md#survey-lc-phases), [batch norm and
 grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share their
