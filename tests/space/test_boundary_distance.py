@@ -128,7 +128,7 @@ def test_an_input_whose_whole_tile_ties_lies_on_the_boundary(outputs, norm):
     np.testing.assert_array_equal(found.points, -np.ones((1, 2)))
 
 
-@pytest.mark.parametrize("seed", [263, 374, 375])
+@pytest.mark.parametrize("seed", [228, 263, 270, 374, 375])
 def test_slopes_of_rounding_make_no_boundary(seed):
     """Integer weights that cancel: what the outputs' slopes are off would put one at 1e16 and more."""
     net = mlp(5, 3, 6, 3, seed=seed)
@@ -160,9 +160,7 @@ def test_a_limit_leaves_a_proven_lower_bound_and_says_so():
     assert "exact for 0" in found.summary()
 
 
-def test_inputs_must_be_rows():
-    with pytest.raises(ss.InputError, match=r"shape \(N, \*input_shape\)"):
-        ss.space.boundary_distance(mlp(3, 4, 2), np.zeros(3))
+def test_of_no_inputs_there_are_no_distances():
     none = ss.space.boundary_distance(mlp(3, 4, 2), np.zeros((0, 3)))
     assert len(none.lower) == 0
     assert "No inputs" in none.summary()

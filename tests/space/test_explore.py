@@ -199,18 +199,6 @@ def test_a_shortest_way_is_a_shortest_path_of_the_whole_graph():
         assert len(way.shortest) == networkx.shortest_path_length(graph.to_networkx(), 0, number)
 
 
-def test_wrong_arguments_are_refused():
-    net = mlp(3, 4, 2)
-    with pytest.raises(ss.InputError, match="not both"):
-        ss.space.explore(net, np.zeros(3), hops=1, radius=1.0)
-    with pytest.raises(ss.InputError, match="norm must be 2 or"):
-        ss.space.tiles_in_ball(net, np.zeros(3), 1.0, norm=1)
-    with pytest.raises(ss.InputError, match="radius must be a positive"):
-        ss.space.tiles_in_ball(net, np.zeros(3), -1.0)
-    with pytest.raises(ss.InputError, match="hops must be"):
-        ss.space.explore(net, np.zeros(3), hops=0)
-
-
 def test_a_ball_cut_short_claims_no_upper_bound_and_coinciding_folds_no_lower_one() -> None:
     net = mlp(3, 8, 6, 2)
     some, every = (ss.space.tiles_in_ball(net, np.zeros(3), 5.0, max_tiles=most) for most in (5, None))

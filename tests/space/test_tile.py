@@ -263,19 +263,32 @@ def test_of_no_inputs_none_lies_in_the_tile():
     assert ss.tile_at(mlp(3, 4, 2), np.zeros(3)).contains(np.zeros((0, 3))).shape == (0,)
 
 
-def test_wrong_input_is_refused_by_name():
-    net = mlp(3, 4, 2)
-    with pytest.raises(ss.InputError, match="box must hold x"):
-        ss.tile_at(net, np.zeros(3), box=(0.5, 1))
-    with pytest.raises(ss.InputError, match="one input of shape"):
-        ss.tile_at(ss.trace(net, torch.zeros(1, 3)), np.zeros(4))
-    with pytest.raises(ss.InputError, match="finite"):
-        ss.tile_at(net, np.array([0.0, np.nan, 1.0]))
-    tile = ss.tile_at(net, np.zeros(3))
-    with pytest.raises(ss.InputError, match=r"shape \(N, 3\)"):
-        tile.contains(np.zeros(3))
-    with pytest.raises(ss.InputError, match="own facets"):
-        tile.across(ss.tile_at(net, np.zeros(3)).facets[0])
+NET, ZERO = mlp(3, 4, 2), np.zeros(3)
+OWN = ss.tile_at(NET, ZERO)
+WRONG = {
+    "box must hold x": lambda: ss.tile_at(NET, ZERO, box=(0.5, 1)),
+    r"one input of shape \(3,\), got \(4,\)": lambda: ss.tile_at(ss.trace(NET, torch.zeros(1, 3)), np.zeros(4)),
+    "x must be finite": lambda: ss.tile_at(NET, np.array([0.0, np.nan, 1.0])),
+    "x must be numbers": lambda: OWN.contains(np.zeros((1, 3), complex)),
+    r"x must have shape \(N, 3\)": lambda: OWN.contains(ZERO),
+    "one of this tile's own facets": lambda: OWN.across(ss.tile_at(NET, ZERO).facets[0]),
+    r"facet must be in \[0, 4\), got 'a'": lambda: OWN.across("a"),
+    "b must be numbers": lambda: ss.space.walk(NET, ZERO, "b"),
+    "hops or radius, not both": lambda: ss.space.explore(NET, ZERO, hops=1, radius=1.0),
+    "hops must be a whole number >= 1, got -1": lambda: ss.space.explore(NET, ZERO, hops=-1),
+    r"tile must be in \[0, 2\), got 2": lambda: ss.space.explore(NET, ZERO, max_tiles=2).tile(2),
+    "radius must be a positive number, got 'x'": lambda: ss.space.tiles_in_ball(NET, ZERO, "x"),
+    "norm must be 2 or math.inf": lambda: ss.space.tiles_in_ball(NET, ZERO, 1.0, norm=np.ones(2)),
+    r"shape \(N, \*input_shape\)": lambda: ss.space.boundary_distance(NET, ZERO),
+    "model must be a torch.nn.Module": lambda: ss.space.boundary_distance("a", np.zeros((0, 3))),
+    "workers must be a whole number": lambda: ss.space.boundary_distance(NET, np.zeros((0, 3)), workers="a"),
+}
+
+
+@pytest.mark.parametrize("says", WRONG)
+def test_wrong_input_is_refused_by_name(says):
+    with pytest.raises(ss.InputError, match=says):
+        WRONG[says]()
 
 
 def test_pictures_show_walls_by_site_and_changes_of_images():

@@ -186,6 +186,13 @@ def _middle(values):
 
 
 @jit
+def typical(heights):
+    """The (upper) median distance of hyperplanes that do not pass through the origin; 1 if all do."""
+    away = np.abs(heights[heights != 0.0])
+    return _middle(away) if len(away) else 1.0
+
+
+@jit
 def inner_point(heights, normals, point, direction, ways):
     """An inner point, from a point of the edge and a direction that leads inside.
 
@@ -225,7 +232,7 @@ def inner_point(heights, normals, point, direction, ways):
 def are_apart(heights, normals, hashing):
     """Whether no two rows are one hyperplane, by their projections `hashing` `[r + 1]`; False may be a false alarm."""
     keys = np.abs(heights)
-    unit = max(_middle(keys), 1e-300)
+    unit = typical(heights)
     size = normals.shape[1]
     for row in range(len(heights)):
         keys[row] = _dot(normals[row], hashing[:size]) + heights[row] / unit * hashing[size]
@@ -258,11 +265,11 @@ def settle(heights, normals, kept, starts, directions, ways, rays, hashing, cent
         apart[k] = many > 0 and are_apart(distances, walls, hashing)
         if not apart[k]:
             continue
-        scale = _middle(np.abs(distances))
+        scale = max(typical(distances), np.sqrt(_dot(centers[k], centers[k])))
         for row in range(many):
             above[row] += _dot(own[row], centers[k])
-        unit = max(_middle(distances), 1e-300)
-        apart[k] = ROUNDING * scale <= REDUNDANT * unit
+        unit = _middle(distances)
+        apart[k] = distances.min() > 0.0 and ROUNDING * scale < REDUNDANT * unit
         if not apart[k]:
             continue
         for row in range(many):

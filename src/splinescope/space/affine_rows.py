@@ -292,8 +292,9 @@ class RowReader:
         kept = valid & (steepness > cuts.flat[:, None])
         zero = valid & ~kept & (np.abs(rows[:, 0]) <= cuts.zero)
         steepness = np.where(kept, steepness, 1.0)
+        values = np.where(np.abs(rows[:, 0]) > cuts.zero, rows[:, 0], 0.0)
         self._parts.append((
-            rows[:, 0] * SCALE / steepness, (rows[:, 1:] / steepness[:, None]).transpose(0, 2, 1), kept, zero,
+            values * SCALE / steepness, (rows[:, 1:] / steepness[:, None]).transpose(0, 2, 1), kept, zero,
         ))  # fmt: skip
         self._owners.append(owners(cuts.site, rows.shape[2], rival))
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.program import Program
-from ..support.checks import as_float64_array, check_positive
+from ..support.checks import as_float64_array, check_module, check_positive, check_whole
 from ..support.display import Certainty, Result, counted
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, telling
@@ -22,6 +22,7 @@ from ..tiling.engine.parts import packed_network, unpacked_network
 from ..tiling.engine.time_limit import Clock
 from ..tiling.measures.differentiate import jacobians, outputs
 from ..tiling.slice import Slice
+from .affine_rows import RTOL
 from .cell import Cell, cell_at
 from .explore import check_norm
 from .polytope import nearest, nearest_in_box
@@ -115,7 +116,11 @@ def boundary_distance(
     rows = as_float64_array(x, "x")
     if rows.ndim < 2:
         raise InputError(f"x must have shape (N, *input_shape), got {rows.shape}.")
+    if workers is not None:
+        check_whole(workers, "workers")
     if not len(rows):
+        if not isinstance(model, SplineNetwork):
+            check_module(model)
         return BoundaryDistance(np.zeros(0), np.zeros(0), rows, np.zeros(0, np.int64), norm)
     network, first = checked_network(model, rows[0])
     rows = rows.reshape(len(rows), *first.shape)
@@ -152,7 +157,8 @@ def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | No
     values = outputs(program, x[None])
     winner = _class(values)[0]
     tiles = Tiles(cell_at(program, x))
-    if (_leads(values[0], tiles[0].rows.slopes, winner)[0] <= 0).any():  # a tie, be it one of the whole tile
+    leads = _leads(values[0], tiles[0].rows.slopes, winner)[0]
+    if (leads <= RTOL * np.abs(values).max()).any():  # a tie, be it one of the whole tile
         return 0.0, 0.0, x, 1
     point, upper = _attack(program, x, winner, norm, tiles[0].rows.noise)
     lower, seen = 0.0, 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..network.program import Program
 from ..support.errors import InputError
-from ._kernels import REDUNDANT, ROUNDING, SAME, inner_point, settle
+from ._kernels import REDUNDANT, ROUNDING, SAME, inner_point, settle, typical
 from .affine_rows import Coordinates, LocalRows, at_origin, behind, seen
 from .nearest_rows import nearest_rows
 from .polytope import Polytope, nearest_in_box, nearest_on_face
@@ -34,9 +34,7 @@ class Cell:
     def members(self) -> list[np.ndarray]:
         """Per hyperplane, the rows (of `rows`, then of the box) whose hyperplane it is."""
         normals, heights = self.halfspaces
-        far = np.abs(heights)  # most of them are 0 where most folds pass through the origin
-        size = max(float(np.median(far)), 1e-12 * float(far.max()), 1e-300) if len(heights) else 1.0
-        return _groups(np.hstack([normals, heights[:, None] / size]))
+        return _groups(normals, heights / typical(heights))
 
     @cached_property
     def polytope(self) -> Polytope:
@@ -100,7 +98,7 @@ class Cell:
         normals, heights = polytope.normals, polytope.heights
         feet = heights - heights[:, None] * (normals @ normals.T)
         np.fill_diagonal(feet, np.inf)
-        inner = feet.min(1, initial=np.inf) > SAME * (float(np.median(heights)) if len(heights) else 0.0)
+        inner = feet.min(1, initial=np.inf) > SAME * typical(heights)
         for wall in np.flatnonzero(inner).tolist():  # most often the foot on it is inside
             polytope.mark(wall, -heights[wall] * normals[wall])
         rest = np.flatnonzero(~inner)
@@ -135,7 +133,7 @@ class Cell:
             polytope.state[wall] = max(0, polytope.state[wall])
             return np.inf, None
         far, others = float(np.linalg.norm(point)), np.delete(heights + normals @ point, row)
-        if others.min(initial=np.inf) > SAME * (far + float(np.median(np.abs(heights)))):
+        if others.min(initial=np.inf) > SAME * (far + typical(heights)):
             polytope.mark(wall, point)
         return far, self.space.directions(point[None])[0]
 
@@ -176,7 +174,7 @@ def _check_near(space: Coordinates) -> None:
         return
     zero = Coordinates(space.program, np.zeros_like(space.origin), space.basis)
     heights = np.abs(zero.rows(at_origin(_generic(space.dimension), [])).of(0).heights)
-    scale = float(np.median(heights[heights > 0])) if heights.any() else np.inf  # without biases all scales are alike
+    scale = typical(heights) if heights.any() else np.inf  # without biases all scales are alike
     if not ROUNDING * away <= REDUNDANT * scale:
         raise InputError(
             f"x is too far away for float64 to tell the folds apart: it is {away:.1e} from zero, they are some "
@@ -230,21 +228,21 @@ def _inside(
     return np.asarray(inner_point(heights, normals, point, direction, _ways(len(point)))) if len(heights) else point
 
 
-def _groups(rows: np.ndarray) -> list[np.ndarray]:
-    """Which rows are equal up to rounding: per group their numbers, the groups in order of their first."""
-    if not len(rows):
-        return []
-    key = rows @ np.random.default_rng(1).standard_normal(rows.shape[1]) / np.sqrt(rows.shape[1])
+def _groups(normals: np.ndarray, heights: np.ndarray) -> list[np.ndarray]:
+    """Which hyperplanes are one, up to rounding: per group their numbers, the groups in order of their first."""
+    slack = SAME * (1 + np.abs(heights))
+    mixed = np.random.default_rng(1).standard_normal(normals.shape[1] + 1) / np.sqrt(normals.shape[1] + 1)
+    key = normals @ mixed[1:] + heights * mixed[0]
     order = np.argsort(key, kind="stable")
-    apart = np.flatnonzero(np.diff(key[order]) > SAME * (1 + np.abs(rows[order[1:]]).max(1)))
     groups: list[np.ndarray] = []
-    starts = np.concatenate([[0], apart + 1])
-    sizes = np.diff(np.append(starts, len(rows)))
-    groups += list(order[starts[sizes == 1], None])
-    for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
-        left = np.sort(order[start : start + size])
-        while len(left):
-            near = np.linalg.norm(rows[left] - rows[left[0]], axis=1) <= SAME * (1 + np.abs(rows[left[0]]).max())
-            groups.append(left[near])
+    for left in np.split(order, np.flatnonzero(np.diff(key[order]) > 4 * slack[order[1:]]) + 1):
+        while len(left) > 1:
+            first = left.min()
+            near = (np.abs(heights[left] - heights[first]) <= slack[first]) & (
+                np.linalg.norm(normals[left] - normals[first], axis=1) <= SAME
+            )
+            groups.append(np.sort(left[near]))
             left = left[~near]
+        if len(left):
+            groups.append(left)
     return sorted(groups, key=lambda group: int(group[0]))

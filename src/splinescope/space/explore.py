@@ -12,7 +12,7 @@ from torch import nn
 
 from ..network import SplineNetwork
 from ..network.program import Site
-from ..support.checks import check_positive, check_whole, require
+from ..support.checks import check_index, check_positive, check_whole, require
 from ..support.display import Certainty, Result, counted
 from ..support.errors import InputError
 from ..support.progress import Progress, telling
@@ -59,11 +59,11 @@ class TileGraph(Result):
 
     def pattern(self, tile: int) -> Pattern:
         """Per site, on which side of their folds the units are on a tile; for a max, who wins."""
-        return self._tiles[tile].rows.pattern
+        return self._tiles[check_index(tile, "tile", self.count)].rows.pattern
 
     def tile(self, tile: int) -> Tile:
         """One of the tiles, with its facets."""
-        cell = self._tiles[tile]
+        cell = self._tiles[check_index(tile, "tile", self.count)]
         return Tile(self.x, self.sites, cell.polytope.solve(), cell)
 
     @cached_property
@@ -274,7 +274,7 @@ def _start(model: object, x: Any, time_limit: float | None) -> tuple[Tiles, Cloc
 
 def check_norm(norm: float) -> float:
     """`norm` as 2.0 or inf; others are refused."""
-    if norm not in (2, math.inf):
+    if not (np.isscalar(norm) and norm in (2, math.inf)):
         raise InputError(f"norm must be 2 or math.inf, got {norm!r}.")
     return float(norm)
 

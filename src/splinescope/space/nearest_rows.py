@@ -57,7 +57,8 @@ def nearest_rows(
     (squares, values, zero), owner = np.concatenate(sizes, 1), np.concatenate(who)
     steep = np.sqrt(squares)
     moves = steep > flattest[owner[:, 0]]
-    flat = ~moves & (np.abs(values) <= zero)
+    values = np.where(np.abs(values) > zero, values, 0.0)
+    flat = ~moves & (values == 0)
     distances = np.where(moves, values / np.where(moves, steep, 1.0), np.inf)
     order = np.argsort(distances, kind="stable")[: min(count + 1, int(moves.sum()))]
     kept, reach = np.sort(order[:count]), float(distances[order[count]]) if len(order) > count else np.inf

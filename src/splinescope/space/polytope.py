@@ -17,12 +17,13 @@ import numpy as np
 from scipy.optimize import linprog
 
 from ..support.errors import InputError, SplinescopeError
-from ._kernels import REDUNDANT, ROUNDING, decide, nonnegative, shoot
+from ._kernels import REDUNDANT, ROUNDING, decide, nonnegative, shoot, typical
 
 _RANK = 1e-10  # of the largest singular value
 _NUMBERS = 1 << 22  # of a block of rays
 _AT_ONCE = 1 << 17  # numbers in rows that are decided between two looks at the clock
-_INSIDE = 1e-11  # of the largest height: a constraint that is violated by less holds
+_INSIDE = 1e-11  # of a height and of the point: a constraint that is violated by less holds
+_PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
 _NOWHERE = 1e-10  # residual of a set without points
 _INFEASIBLE, _UNBOUNDED = 2, 3  # of scipy's programs
 
@@ -86,9 +87,9 @@ class Polytope:
         Rows in no linear relation with others are facets: each can be crossed while all others stay. They have no part
         in any combination, so that combinations are looked for in the span of the rest.
         """
-        unit = max(float(np.median(self._above)), 1e-300)  # heights are then of the size of normals
-        scale = float(np.median(np.abs(self.heights)))
-        if not ROUNDING * scale <= REDUNDANT * unit:
+        unit = float(np.median(self._above)) if self._above.min() > 0 else 0.0  # heights are then of normals' size
+        scale = max(typical(self.heights), float(np.linalg.norm(self.center)))
+        if not ROUNDING * scale < REDUNDANT * unit:
             raise InputError(
                 f"x is too far away for float64 to tell this tile's walls: they are some {scale:.1e} from x and "
                 f"{unit:.1e} from the tile's center. Take an x nearer to the folds."
@@ -132,7 +133,8 @@ def program(cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positive
     bounds: list[tuple[float | None, float | None]] = [(None, None)] * (len(cost) - positive) + [(0, None)] * positive
     row, value = (None, None) if face is None else (face[0][None], np.array([face[1]]))
     for method in ("highs", "highs-ipm"):  # the simplex method loses its way in one of some thousands
-        found = linprog(cost, A_ub=upper, b_ub=limits, A_eq=row, b_eq=value, bounds=bounds, method=method)
+        found = linprog(cost, A_ub=upper, b_ub=limits, A_eq=row, b_eq=value, bounds=bounds, method=method,
+                        options=_PRECISE)  # fmt: skip
         if found.status in (_INFEASIBLE, _UNBOUNDED):
             return None
         if found.success and found.x is not None:
@@ -145,11 +147,10 @@ def nearest(normals: np.ndarray, heights: np.ndarray) -> np.ndarray | None:
 
     Few of the rows bind: those that the origin violates are asked first, then those that the answer violates.
     """
-    size = float(np.abs(heights).max(initial=0.0))
     point: np.ndarray | None = np.zeros(normals.shape[1])
     asked = np.zeros(len(heights), bool)
     while point is not None:
-        below = ~asked & (heights + normals @ point < -_INSIDE * size)
+        below = ~asked & (_excess(normals, heights, point) < 0)
         if not below.any():
             return point
         asked |= below
@@ -163,7 +164,6 @@ def _least_distance(normals: np.ndarray, heights: np.ndarray) -> np.ndarray | No
     Lawson and Hanson's least distance programming: with G t >= g the dual is `min ||[G g]^T w - e||, w >= 0`, and the
     residual is the point. The rows with positive weight are then solved once more as equations, to full precision.
     """
-    size = float(np.abs(heights).max(initial=0.0))
     scale = float(-heights.min())  # the distance is at least that: unit normals
     rows = np.hstack([normals, -heights[:, None] / scale])
     target = np.zeros(rows.shape[1])
@@ -176,8 +176,13 @@ def _least_distance(normals: np.ndarray, heights: np.ndarray) -> np.ndarray | No
     point = -scale * rest[:-1] / rest[-1]
     active = weights > 0
     exact = np.linalg.lstsq(normals[active], -heights[active], rcond=None)[0]
-    better = heights + normals @ exact
-    return exact if better.min() >= min(-_INSIDE * size, (heights + normals @ point).min()) else point
+    is_better = _excess(normals, heights, exact).min() >= min(0.0, _excess(normals, heights, point).min())
+    return exact if is_better else point
+
+
+def _excess(normals: np.ndarray, heights: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """By how much each constraint holds at a point, rounding allowed for."""
+    return heights + normals @ point + _INSIDE * (np.abs(heights) + np.linalg.norm(point))
 
 
 def nearest_on_face(normals: np.ndarray, heights: np.ndarray, row: int) -> np.ndarray | None:
@@ -190,7 +195,9 @@ def nearest_on_face(normals: np.ndarray, heights: np.ndarray, row: int) -> np.nd
     inner, heights_there = normals - along[:, None] * normal, heights - height * along
     sizes = np.linalg.norm(inner, axis=1)
     moves = sizes > 1e-12
-    if (heights_there[~moves & (np.arange(len(heights)) != row)] < -_INSIDE * max(1.0, abs(height))).any():
+    slack = _INSIDE * (np.abs(heights) + abs(height))
+    heights_there[np.abs(heights_there) <= slack] = 0.0
+    if (heights_there[~moves & (np.arange(len(heights)) != row)] < 0).any():
         return None  # a parallel hyperplane cuts it off
     found = nearest(inner[moves] / sizes[moves, None], heights_there[moves] / sizes[moves])
     return None if found is None else found - height * normal
@@ -198,21 +205,23 @@ def nearest_on_face(normals: np.ndarray, heights: np.ndarray, row: int) -> np.nd
 
 def nearest_in_box(normals: np.ndarray, heights: np.ndarray, row: int | None = None) -> tuple[np.ndarray, float] | None:
     """The point nearest to the origin in the maximum norm, and its distance; on one hyperplane if `row` is given."""
-    size = normals.shape[1]
+    size, unit = normals.shape[1], typical(heights)
+    heights = heights / unit
     ones = np.ones((size, 1))
     bounds = np.vstack([np.hstack([np.eye(size), -ones]), np.hstack([-np.eye(size), -ones])])
     given = np.hstack([-normals, np.zeros((len(normals), 1))])
     face = None if row is None else (-given[row], -float(heights[row]))
     limits = np.concatenate([heights, np.zeros(2 * size)])
     found = program(np.eye(size + 1)[-1], np.vstack([given, bounds]), limits, positive=1, face=face)
-    return None if found is None else (found[0][:-1], found[1])
+    return None if found is None else (unit * found[0][:-1], unit * found[1])
 
 
 def largest_ball(normals: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, float]:
     """Center and radius of a largest ball in `{t : heights + normals @ t >= 0}`; radius inf if none is."""
-    size = normals.shape[1]
-    found = program(-np.eye(size + 1)[-1], np.hstack([-normals, np.ones((len(normals), 1))]), heights, positive=1)
-    return (np.zeros(size), np.inf) if found is None else (found[0][:-1], -found[1])
+    size, unit = normals.shape[1], typical(heights)
+    above = np.hstack([-normals, np.ones((len(normals), 1))])
+    found = program(-np.eye(size + 1)[-1], above, heights / unit, positive=1)
+    return (np.zeros(size), np.inf) if found is None else (unit * found[0][:-1], -unit * found[1])
 
 
 def is_bounded(normals: np.ndarray, dimension: int) -> bool:

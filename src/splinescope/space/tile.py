@@ -12,7 +12,7 @@ from torch import nn
 
 from ..network import SplineNetwork, trace
 from ..network.program import Site, Smooth, site_names
-from ..support.checks import as_float64_array, check_module, check_positive, check_whole
+from ..support.checks import as_float64_array, check_index, check_module, check_positive, check_whole
 from ..support.display import Certainty, Result, counted, table
 from ..support.drawing import drawing
 from ..support.errors import InputError, UnsupportedModelError
@@ -195,7 +195,7 @@ class Tile(Result):
     def across(self, facet: Facet | int, *, progress: Progress | bool | None = None) -> Tile:
         """The tile behind a facet (or its number), seen from the same x: units along the facet change sides."""
         if not isinstance(facet, Facet):
-            facet = self.facets[facet]
+            facet = self.facets[check_index(facet, "facet", len(self.facets))]
         if facet._tile is not self:
             raise InputError("facet must be one of this tile's own facets.")
         if facet.site < 0:

@@ -29,6 +29,8 @@ def as_float64_array(value: Any, name: str) -> np.ndarray:
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy() if value.dtype != torch.bfloat16 else value.detach().float().cpu().numpy()
     try:
+        if np.iscomplexobj(value):
+            raise TypeError
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
