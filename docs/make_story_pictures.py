@@ -1,4 +1,7 @@
-"""Draws the stories' pictures, for cards in the studio and the page of ideas: `python docs/make_story_pictures.py`."""
+"""Draws the stories' pictures, for cards in the studio and the page of ideas, and the studio's own.
+
+`python docs/make_story_pictures.py` draws all, `python docs/make_story_pictures.py studio` the last only.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,11 @@ def main() -> None:
         assert found is not None
         browser = tools.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page = browser.new_page(viewport=WINDOW, device_scale_factor=1)
+        show_training(page, found[0])
         page.goto(f"{found[0]}#view=stories")
         page.wait_for_selector(".card", timeout=SOON)
-        for link in [card.get_attribute("href") or "" for card in page.locator(".card").all()]:
+        cards = [] if sys.argv[1:] == ["studio"] else page.locator(".card").all()
+        for link in [card.get_attribute("href") or "" for card in cards]:
             name = link.removeprefix("#story=")
             shot = draw(page, found[0], name)
             drawn = Image.open(io.BytesIO(shot)).convert("RGB")
@@ -42,6 +47,21 @@ def main() -> None:
             ImageOps.fit(drawn, LARGE).save(IDEAS / f"{name}.webp", quality=72)
         browser.close()
         server.terminate()
+
+
+def show_training(page: Page, address: str) -> None:
+    """The picture of the studio's page: the whole window, after 600 steps on two spirals."""
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(f"{address}#data=spirals&width=16&noise=0.03&count=160&color=slope")
+    page.wait_for_function(DRAWN, timeout=SOON)
+    page.select_option("#speed", "10")
+    page.click("#play")
+    page.wait_for_function("() => studio.pages.playground.frame.step >= 600", timeout=SOON)
+    page.click("#play")
+    page.wait_for_timeout(800)
+    shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    shown.quantize(256).save(IDEAS.with_name("studio.png"), optimize=True)
+    page.set_viewport_size(WINDOW)
 
 
 def draw(page: Page, address: str, name: str) -> bytes:
