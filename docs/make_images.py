@@ -119,7 +119,7 @@ def star() -> None:
     norm = LogNorm(1, max(raster.max() for row in rasters.values() for raster in row))
     for ending, styles in (("", []), ("-dark", ["splinescope.plot.dark"])):
         with plt.style.context(["splinescope.plot.house", *styles]):
-            figure, axes = plt.subplots(3, 3, figsize=(8.6, 8.2), layout="constrained")
+            figure, axes = plt.subplots(3, 3, figsize=(8.6, 7.3), layout="constrained")
             for i, (kind, row) in enumerate(rasters.items()):
                 for ax, raster, depth in zip(axes[i], row, layers, strict=True):
                     shades = ax.imshow(

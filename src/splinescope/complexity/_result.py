@@ -16,8 +16,8 @@ from ..support.display import Certainty, Result, table
 Method = Literal["frame", "distance", "exact"]
 
 _WHAT = {
-    "frame": "units whose sign is not constant over the 2P vertices x +- r v_p: no false positives; an undercount "
-    "where earlier folds meet the neighborhood or a fold passes between the vertices",
+    "frame": "units that switch among the points x +- r v, for the directions v of the frame: never too many; too few "
+    "where earlier folds meet the neighborhood or a fold passes between these points",
     "distance": "units with |z| / ||grad z|| <= r: the linearized distance to the fold; exact where no earlier "
     "fold meets the ball and the network is affine up to there, an estimate otherwise",
     "exact": "units with a wall inside the disc of the 2-D slice, and tiles that meet it, from the exact tiling",

@@ -52,7 +52,7 @@ def complexity(subject: Subject) -> ReportBlock:
 
     return ReportBlock(
         headline=f"on average {total:.3g} folds pass near a data point, from {100 * share:.2g}% of all neurons",
-        finding=f"{share:.0%} of all neurons switch on or off within half the way from a data point to the next one.",
+        finding=f"{share:.0%} of all neurons switch within half the distance from a data point to the next.",
         advice="Watch this number while you train, or compare it with other networks on the same data.",
         certainty=found.certainty,
         scope=f"{found.what}; mean over {len(points)} points",
@@ -279,8 +279,8 @@ def margins(subject: Subject) -> ReportBlock:
         headline=f"the edge of a point's own tile is {np.median(found.edge):.3g} away (median), "
         f"{np.median(relative):.3g} of the data's spacing{tied}",
         certainty="exact" if found.exact_edge and exact == 1 else "bound",
-        scope=f"{kind}; distances to the boundary exact for {exact:.0%} of {len(points)} points, lower bounds for "
-        "the others",
+        scope=f"{kind}; of the distances to the boundary from {len(points)} points {exact:.0%} are exact, the others "
+        "lower bounds",
         reading="Inside this ball the network is exactly one affine map, so every attribution or linearization is "
         "true there and not promised beyond. No perturbation smaller than the lower bound changes the class.",
         call=_margin_call(subject, float(np.median(found.edge))),

@@ -111,7 +111,9 @@ def proven(subject: Subject) -> ReportBlock:
         scope=f"the rectangle, of area {view.size:.3g} and as wide as the data's spacing, lies on the plane through "
         f"three data points; proven to {max(unsafe.rounding / view.size, 1e-16):.1g} of the area",
         reading="In the blank part the class of the data point (the dot) wins at every input: no sample can show that. "
-        "In the shaded part another class wins, and its area is exact.",
+        "In the shaded part another class wins, and its area is exact."
+        if len(unsafe)
+        else "Its class wins at every input of the rectangle. No sample can show that.",
         finding=f"On a plane about the first data point, class {winner} provably wins at {part} of the inputs near it.",
         advice="Ask ss.verify the same of the set that matters to you.",
         call=f"print(ss.verify({model}, ss.guarantees.Property.{called}, ss.Slice.through({near}), complete=True))",
@@ -120,5 +122,5 @@ def proven(subject: Subject) -> ReportBlock:
             "rounding of the area": unsafe.rounding, "rounding of values": found.rounding, "tiles": found.tiles,
             "polygons": len(unsafe), "point": i, "reach": reach,
         },
-        draw=draw,
+        draw=draw if len(unsafe) else None,
     )  # fmt: skip

@@ -80,8 +80,7 @@ def folds(subject: Subject) -> ReportBlock:
     share = split / channels if channels else math.nan
     by_kind = {kind: found.of_kind(kind) for kind in sorted({finding.kind for finding in found.findings})}
     findings = "; ".join(
-        f"{kind}: {counted(sum(f.channels for f in several), 'channel')} at {counted(len(several), 'place')}"
-        for kind, several in by_kind.items()
+        f"{kind}: {counted(sum(f.channels for f in several), 'channel')}" for kind, several in by_kind.items()
     )
 
     def draw(figure: Figure) -> None:
@@ -89,7 +88,7 @@ def folds(subject: Subject) -> ReportBlock:
 
     return ReportBlock(
         headline=f"{share:.0%} of {channels:,} channels fold between data points; {findings or 'no findings'}",
-        finding=f"{channels - split:,} of {channels:,} channels do not fold between these data points: there they are "
+        finding=f"{channels - split:,} of {channels:,} channels never switch between these data points: there they are "
         "linear, or zero."
         if split < channels
         else f"All {channels:,} channels fold between data points.",
