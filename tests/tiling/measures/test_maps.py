@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 import splinescope as ss
+from splinescope.support.threads import ALONE
 from splinescope.tiling.cells.polygons import Cells
 from splinescope.tiling.kernels.polygon_shapes import spanning_triangles
-from splinescope.tiling.measures.differentiate import forward_mode
 from splinescope.tiling.measures.maps import vertex_values
 
 from ... import cases
@@ -164,7 +165,7 @@ def test_slopes_are_right_while_another_thread_takes_derivatives():
     net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3)).double()
     tiling, found = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)), []
     thread = threading.Thread(target=lambda: found.append(tiling.input_slope_norms()))
-    with forward_mode():
+    with ALONE, forward_ad.dual_level():
         thread.start()
         thread.join(0.3)
     thread.join()

@@ -8,14 +8,13 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from ...network.program import Fold, Program, walk
-from ...support.derivatives import load_forward_mode
-from ...support.threads import ALONE
+from ...support.derivatives import columns, pull_back, row_jacobians
 
 BLOCK_BYTES = 64 << 20
 """Rough size of the rows that go through the network together."""
+_TOGETHER = 32  # directions or units that are differentiated together
 
 
 @contextmanager
@@ -23,18 +22,6 @@ def recording() -> Iterator[None]:
     """Gradients on, whatever mode the caller is in."""
     with torch.inference_mode(False), torch.enable_grad():
         yield
-
-
-@contextmanager
-def forward_mode() -> Iterator[None]:
-    """Tangents on, for one thread at a time: torch has one level of them for the whole process."""
-    load_forward_mode()
-    with ALONE, forward_ad.dual_level():
-        yield
-
-
-def _dual(batch: Tensor, direction: Tensor) -> Tensor:
-    return forward_ad.make_dual(batch, direction.expand_as(batch).contiguous())
 
 
 def block_rows(program: Program) -> int:
@@ -94,25 +81,13 @@ def _hashed(words: np.ndarray, first: int) -> np.ndarray:
 
 def directional_derivatives(program: Program, x: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """`[N, C, d]` derivatives of the outputs along `directions` `[d, *input_shape]`; one forward pass each."""
-    columns = []
-    batch = torch.from_numpy(x)
-    with torch.no_grad():
-        for direction in directions:
-            with forward_mode():
-                slopes = _tangent(program.forward(_dual(batch, torch.from_numpy(direction))))
-                columns.append(slopes.reshape(len(x), -1).numpy())
-    return np.stack(columns, 2)
+    return columns(program.forward, torch.from_numpy(x), torch.from_numpy(directions)[:, None]).mT.numpy()
 
 
 def jacobians(program: Program, x: np.ndarray) -> np.ndarray:
     """`[N, C, D]` Jacobians at inputs `[N, *input_shape]`: min(C, D) passes through the network."""
-    inputs, count = int(np.prod(program.input_shape)), int(np.prod(program.output_shape))
-    if inputs < count:
-        return directional_derivatives(program, x, np.eye(inputs).reshape(inputs, *program.input_shape))
     with recording():
-        batch = torch.from_numpy(x.copy()).requires_grad_()
-        y = program.forward(batch).reshape(len(x), -1)
-        return torch.stack([_gradient(y[:, c], batch) for c in range(count)], 1).numpy()
+        return row_jacobians(program.forward, torch.from_numpy(x)).numpy()
 
 
 def cuts(program: Program, x: Tensor) -> Iterator[tuple[Fold, Tensor]]:
@@ -137,34 +112,18 @@ def unit_distances(program: Program, x: np.ndarray) -> np.ndarray:
     Infinite for a unit that does not depend on the input near the point. min(D, U) passes through the network.
     """
     size, units = int(np.prod(program.input_shape)), sum(site.cuts for site in program.sites)
-    batch = torch.from_numpy(x.copy())
-    squares = torch.zeros(len(x), units, dtype=torch.float64)
-    if size <= units:
-        with torch.no_grad():
-            for direction in torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape):
-                with forward_mode():
-                    tangents = [_tangent(z) for _, z in cuts(program, _dual(batch, direction))]
-                    squares += torch.cat(tangents, 1) ** 2
-            values = torch.cat([z for _, z in cuts(program, batch)], 1)
-    else:
-        with recording():
-            batch.requires_grad_()
-            values = torch.cat([z for _, z in cuts(program, batch)], 1)
-            for k in range(units):
-                squares[:, k] = (_gradient(values[:, k], batch) ** 2).sum(1)
-            values = values.detach()
-    norms = squares.sqrt()
+    batch = torch.from_numpy(x)
+
+    def every(rows: Tensor) -> Tensor:
+        return torch.cat([z for _, z in cuts(program, rows)], 1)
+
+    with recording():
+        if size <= units:
+            ones = torch.eye(size, dtype=torch.float64).reshape(size, 1, *program.input_shape)
+            squares = sum(columns(every, batch, part).square().sum(1) for part in ones.split(_TOGETHER))
+        else:
+            pull, ones = pull_back(every, batch), torch.eye(units, dtype=torch.float64)
+            parts = (pull(part.expand(len(x), -1, -1)) for part in ones.split(_TOGETHER))
+            squares = torch.cat([part.square().sum(2) for part in parts], 1)
+        norms, values = squares.detach().sqrt(), every(batch).detach()
     return torch.where(norms > 0, values.abs() / norms.clamp_min(torch.finfo(torch.float64).tiny), torch.inf).numpy()
-
-
-def _tangent(value: Tensor) -> Tensor:
-    primal, tangent = forward_ad.unpack_dual(value)
-    return torch.zeros_like(primal) if tangent is None else tangent
-
-
-def _gradient(y: Tensor, x: Tensor) -> Tensor:
-    """`[N, D]` gradient of each y[n] with respect to its own row of x."""
-    if not y.requires_grad:
-        return torch.zeros(len(x), x[0].numel(), dtype=x.dtype)
-    gradient = torch.autograd.grad(y.sum(), x, retain_graph=True, allow_unused=True)[0]
-    return torch.zeros_like(x).flatten(1) if gradient is None else gradient.flatten(1)
