@@ -150,8 +150,9 @@ def statistics(cases: list[Case]) -> plt.Figure:
     for case, (color, line) in zip(cases, styles, strict=True):
         label, tiling = f"{case.name}, {case.stage}", case.tiling
         for ax, name, weighted in ((areas, "area", False), (slopes, "slope", True)):
-            histogram = tiling.histogram(name, edges[name], weighted=weighted)
-            ax.stairs(histogram.counts / histogram.counts.sum(), histogram.edges, color=color, ls=line, label=label)
+            sizes = tiling.areas if weighted else None
+            counts, ends = np.histogram(tiling.quantity(name).values, edges[name], weights=sizes)
+            ax.stairs(counts / counts.sum(), ends, color=color, ls=line, label=label)
         lengths = tiling.folds().lengths_by_layer()
         folds.plot(list(lengths), list(lengths.values()), color=color, ls=line, marker="o", label=label)
     areas.set(xscale="log", xlabel="area of a tile", ylabel="share of the tiles")

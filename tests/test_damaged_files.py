@@ -88,8 +88,6 @@ def use(tiling: ss.Tiling) -> None:
         uses += [lambda: tiling.decision_boundary().polylines]
     if tiling.dimension == 2:
         uses += [tiling.bends, lambda: tiling.fold_raster(8)]
-    if tiling.dimension == 3:
-        uses += [lambda: tiling.section([1.0, 0.5, 0.2])]
     wild = tiling.values is not None and bool((np.abs(tiling.values) > 1e100).any())
     for measure in uses:
         with contextlib.suppress(ss.SplinescopeError, *[RuntimeWarning] * wild):

@@ -106,7 +106,6 @@ def results() -> dict[str, Result]:
         "raster": tiling.fold_raster(8),
         "margins": tiling.input_margin([[0.1, 0.2]]),
         "pieces": tiling.pieces(),
-        "histogram": tiling.histogram("area", 5),
         "quantity": tiling.quantity("slope"),
         "surface": ss.loss_surface(net, x, y, moves, resolution=3, loss="squared"),
         "spectrum": ss.landscape.spectrum_summary(matrix),
@@ -234,19 +233,3 @@ def test_values_are_told_briefly():
     assert in_words(np.arange(6)) == "int64[6], from 0 to 5"
     assert in_words(np.full(7, np.nan)) == "float64[7], none of them finite"
     assert in_words(np.array([0.25, 3])) == "(0.25, 3)"
-
-
-def test_a_tiling_of_a_plane_is_drawn_in_a_notebook(monkeypatch):
-    """Every tile once, where it is and as steep as it is, and nothing where that would be too much."""
-    net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
-    tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), [-3, -1], [3, 1]))
-    found = re.findall(r'<polygon points="([^"]+)" fill="#(\w{6})"/>', tiling._repr_html_())
-    corners = [np.array([place.split(",") for place in points.split()], float) for points, _ in found]
-    areas = [np.cross(c, np.roll(c, -1, axis=0)).sum() / 2 for c in (np.pad(c, ((0, 0), (0, 1))) for c in corners)]
-    assert np.allclose(np.abs(areas), tiling.areas * 40**2, atol=2)  # 240 pixels for 6 units
-    steep = np.linalg.norm(tiling.slopes()[:, 0], axis=1)
-    assert found[int(steep.argmax())][1] == "fde725"
-    assert found[int(steep.argmin())][1] == "440154"
-    monkeypatch.setattr("splinescope.plot.thumbnail.MOST_TILES", tiling.count - 1)
-    assert "<svg" not in tiling._repr_html_()
-    assert "<svg" not in ss.tessellate(net, ss.Slice([0.0, 0.0], [[1.0, 0.0]], [[-1.0], [1.0]]))._repr_html_()

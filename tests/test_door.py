@@ -109,7 +109,7 @@ def use(call, start):
 sys.meta_path.insert(0, Slow())
 import splinescope as ss
 from splinescope.support.drawing import drawing
-calls = [lambda: drawing("page.write_page"), lambda: drawing("thumbnail.thumbnail")]
+calls = [lambda: drawing("page.write_page"), lambda: drawing("tiling.plot_tiles")]
 names = ["tessellate", "local_complexity", "normalization_report", "Slice", "log_volume", "report", "plot"]
 calls += [lambda name=name: getattr(ss, name) for name in names]
 start = threading.Barrier(len(calls))

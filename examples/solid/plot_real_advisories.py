@@ -48,8 +48,9 @@ for c, color in enumerate(colors, 1):
 plt.show()
 
 # %%
-# And one heading: a section of the solid is the tiling of that plane.
-section = tiling.section([0.0, 0.0, 1.0], [0.0, 0.0, -np.pi / 2])
-ax = section.plot(color="class", boundary=True)
-ax.set_title(f"ψ = -90°: {section.count:,} tiles")
+# And one heading: what a plane cuts out of the cells are the tiles on it.
+heading = ss.Slice.axes([0.0, 0.0, -np.pi / 2], (0, 1), -far[:2], far[:2])
+one = ss.tessellate(network, heading)
+ax = one.plot(color="class", boundary=True, anchors=False)
+ax.set_title(f"ψ = -90°: {one.count:,} tiles")
 plt.show()

@@ -3,7 +3,7 @@ What tiles can be colored by
 =============================
 
 Slope norm, area, depth of the deepest wall, class, value of an output, number of active units, number of corners,
-eccentricity and inradius; and anything of your own, one number per tile. The same names go with `Tiling.histogram`.
+eccentricity and inradius; and anything of your own, one number per tile. The same names go with `Tiling.quantity`.
 """
 
 import matplotlib.pyplot as plt

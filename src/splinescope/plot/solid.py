@@ -49,7 +49,7 @@ def plot_cells(
         inner = faces[~outer]
         faces, owners = np.concatenate([faces, inner]), [*owners, walls.tiles[inner, 1]]
     if len(faces) > max_faces:
-        raise InputError(f"{len(faces)} faces are over max_faces={max_faces}: draw the outside (pull=0) or a section.")
+        raise InputError(f"{len(faces)} faces are over max_faces={max_faces}: draw the outside (pull=0).")
     owner = np.concatenate(owners)
     middle = tiling.view.domain.mean(0)
     shift = pull * (tiling.centroids() - middle)

@@ -86,14 +86,14 @@ class Result(Shown):
         return f"{super().summary()}\n{self.assurance}"
 
 
-def box(head: str, text: str, tail: str = "") -> str:
-    """A result in a notebook: a head in HTML, text in columns, and more HTML.
+def box(head: str, text: str) -> str:
+    """A result in a notebook: a head in HTML, and text in columns.
 
     The columns are aligned by spaces, and pages made of notebooks give `pre` inside a result the font of prose: the
     font is said here.
     """
     pre = f"<pre style='font-family:monospace;white-space:pre-wrap'>{html.escape(text)}</pre>"
-    return f"<div>{head}{pre}{tail}</div>"
+    return f"<div>{head}{pre}</div>"
 
 
 def _fields(result: Any) -> list[tuple[str, Any]]:

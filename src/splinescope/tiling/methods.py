@@ -11,7 +11,6 @@ from .measures import boundary, graph, maps, quantities, tile_shapes
 from .measures import folds as _folds
 from .measures import locate as _locate
 from .measures import margin as _margin
-from .measures import section as _section
 from .measures import summary as _summary
 from .measures import topology as _topology
 
@@ -47,7 +46,6 @@ class Measures:
     level_set = boundary.level_set
     margin = boundary.margin
     input_margin = _margin.tiling_margin
-    section = _section.section
     topology = _topology.topology
 
     # ---- places
@@ -79,7 +77,6 @@ class Measures:
     eccentricities = tile_shapes.eccentricities
     inradii = tile_shapes.inradii
     quantity = quantities.tile_quantity
-    histogram = _summary.histogram
     counts_by_depth = graph.counts_by_depth
     folds_per_length = _summary.folds_per_length
     dual_graph = graph.dual_graph

@@ -102,12 +102,11 @@ class Tiling(Measures):
         return 0.0 if self.approximation is None else self.approximation.deviation
 
     def _repr_html_(self) -> str:
-        """For notebooks: what costs next to nothing to tell, and a small picture of a plane with few tiles."""
+        """For notebooks: what costs next to nothing to tell."""
         rows = [("slice", repr(self.view)), ("ending left out", self.ending or "none")]
         around = ", to_html() lets you look around" if self.dimension in (2, 3) else ""
         note = f"summary() tells more, plot() draws it{around}."
-        head = f"<b>{escape(repr(self))}</b> <i>({self.certainty})</i>"
-        return box(head, f"{table(rows)}\n{note}", drawing("thumbnail.thumbnail")(self))
+        return box(f"<b>{escape(repr(self))}</b> <i>({self.certainty})</i>", f"{table(rows)}\n{note}")
 
     @property
     def count(self) -> int:
@@ -209,21 +208,16 @@ class Tiling(Measures):
         A 1-D tiling is drawn as the graph of its function, with the options of `splinescope.plot.plot_graph`; a 3-D one
         as cells, with those of `splinescope.plot.plot_cells`.
         """
-        if self.dimension > 2:
-            plot_cells = drawing("solid.plot_cells")
-            known = inspect.signature(plot_cells).parameters.keys() - {"tiling", "color", "ax"}
-            if odd := sorted(options.keys() - known):
-                raise InputError(
-                    f"a 3-D tiling is drawn as cells: plot takes color, ax, {', '.join(sorted(known))}; got "
-                    f"{', '.join(odd)} (a boundary of it is a mesh: decision_boundary())."
-                )
-            return plot_cells(self, color or "slope", ax, **options)
-        if self.dimension == 1:
-            given = options if color in (None, "slope") else {"color": color, **options}
-            if odd := sorted(given.keys() - {"boundary"}):
-                raise InputError(
-                    "a 1-D tiling is drawn as the graph of its function: plot takes ax and boundary, "
-                    f"got {', '.join(odd)}."
-                )
-            return drawing("tiling.plot_graph")(self, ax=ax, **options)
-        return drawing("tiling.plot_tiles")(self, color=color, ax=ax, **options)
+        if self.dimension == 2:
+            return drawing("tiling.plot_tiles")(self, color=color, ax=ax, **options)
+        as_what, name = ("cells", "solid.plot_cells") if self.dimension > 2 else ("a graph", "tiling.plot_graph")
+        options["ax"] = ax
+        if self.dimension > 2 or color not in (None, "slope"):
+            options["color"] = color or "slope"
+        known = inspect.signature(draw := drawing(name)).parameters.keys() - {"tiling"}
+        if odd := sorted(options.keys() - known):
+            raise InputError(
+                f"a {self.dimension}-D tiling is drawn as {as_what}: plot takes {', '.join(sorted(known))}; got "
+                f"{', '.join(odd)}."
+            )
+        return draw(self, **options)

@@ -24,7 +24,6 @@ READ: dict[str, Callable[[Tiling], Any]] = {
     "folds": lambda t: t.folds(),
     "bends": lambda t: t.bends(),
     "raster": lambda t: t.fold_raster(8),
-    "histogram": lambda t: t.histogram("area", 5),
     "quantity": lambda t: t.quantity("slope"),
     "summary": lambda t: t.summary(),
     "check": lambda t: t.check(),

@@ -67,29 +67,6 @@ def test_shapes_of_a_square_and_a_line() -> None:
         line.eccentricities()
 
 
-@pytest.mark.parametrize("name", cases.CASES)
-def test_histograms_count_every_tile_and_all_area(name: str) -> None:
-    tiling = cases.tiling(name)
-    for of in ("area", "sides", "inradius", "slope"):
-        assert tiling.histogram(of, 7).counts.sum() == tiling.count
-        assert tiling.histogram(of, 7, weighted=True).counts.sum() == pytest.approx(tiling.view.size, rel=1e-12)
-    assert tiling.histogram("area", [0, 1e9]).counts.tolist() == [tiling.count]
-
-
-def test_histogram_of_the_wrong_thing_is_refused() -> None:
-    tiling = cases.tiling("two layers")
-    with pytest.raises(ss.InputError, match=r"one of 'slope', 'area', .* got 'color'"):
-        tiling.histogram("color")
-    for bins in (0, -3, 2.5, "many", True):
-        with pytest.raises(ss.InputError, match="bins must be a whole number >= 1"):
-            tiling.histogram("area", bins)
-    for edges in ([1.0], [1.0, 0.0], [[0.0, 1.0]]):
-        with pytest.raises(ss.InputError, match="two edges in ascending order"):
-            tiling.histogram("area", edges)
-    with pytest.raises(ss.InputError, match="2-D"):
-        cases.tiling("line").histogram("eccentricity")
-
-
 @pytest.mark.parametrize("name", ["two layers", "line"])
 def test_quantities_are_the_methods_of_their_names(name: str) -> None:
     tiling = cases.tiling(name)
@@ -106,10 +83,8 @@ def test_quantities_are_the_methods_of_their_names(name: str) -> None:
     middle = tiling.view.inputs(np.array([tiling.tile(i).mean(0) for i in range(tiling.count)]))
     outputs = cases.model(name)(torch.from_numpy(middle)).detach().numpy()
     np.testing.assert_allclose(tiling.quantity("value", output=1).values, outputs[:, 1], atol=1e-12)  # one pass
-    for of in ("depth", "class", "sides"):  # one bin per whole number
-        histogram = tiling.histogram(of)
-        middles = (histogram.edges[:-1] + histogram.edges[1:]) / 2
-        assert histogram.counts.tolist() == [(tiling.quantity(of).values == value).sum() for value in middles]
+    with pytest.raises(ss.InputError, match=r"one of 'slope', 'area', .* got 'color'"):
+        tiling.quantity("color")
 
 
 # ---- counts and bounds

@@ -1,4 +1,4 @@
-"""Sections, level sets and decision boundaries of 3-D tilings, and surfaces of networks."""
+"""Level sets and decision boundaries of 3-D tilings, and surfaces of networks."""
 
 from __future__ import annotations
 
@@ -25,39 +25,6 @@ def classifier() -> tuple[nn.Sequential, ss.SplineNetwork, ss.Tiling]:
         net[-1].bias -= net(points).mean(0)
     traced = ss.trace(net, points[:2])
     return net, traced, ss.tessellate(traced, cube(3, 1.0))
-
-
-def test_a_section_is_the_tiling_of_its_plane() -> None:
-    _, traced, tiling = classifier()
-    generator = np.random.default_rng(1)
-    for _ in range(50):
-        cut = tiling.section(generator.normal(size=3), generator.uniform(-0.6, 0.6, 3))
-        direct = ss.tessellate(traced, cut.view, threads=1)
-        assert (cut.count, len(cut.vertices)) == (direct.count, len(direct.vertices))
-        assert np.abs(np.sort(cut.areas) - np.sort(direct.areas)).max() < 1e-13
-        units = [np.bincount(t.walls.cuts[t.walls.cuts >= 0], minlength=26) for t in (cut, direct)]
-        assert np.array_equal(*units)
-    assert cut.check().ok
-    assert not cut.check().skipped
-
-
-def test_a_section_along_a_face_of_tiles_has_no_gaps() -> None:
-    """Planes through corners and along folds: ||x|_1 - 1| has folds on all three coordinate planes."""
-    tiling = ss.tessellate(shapes3d.HollowBall().double(), cube(3, 2.0))
-    for normal, through in (([0, 0, 1], [0, 0, 0]), ([1, 1, 0], [0, 0, 0]), ([1, 1, 1], [1, 0, 0])):
-        cut = tiling.section(normal, through)
-        assert cut.areas.sum() == pytest.approx(cut.view.size)
-        assert cut.check().ok, str(cut.check())
-
-
-@pytest.mark.parametrize("normal", [[0, 0, 1], [0, 0, -1], [1, 0, 0]])
-@pytest.mark.parametrize("side", [-1, 1])
-def test_a_section_on_a_face_of_the_domain_is_the_tiling_of_that_face(normal: list[int], side: int) -> None:
-    network, tiling = classifier()[0], classifier()[2]
-    through = side * float(tiling.view.domain.max()) * np.array(normal)
-    cut = tiling.section(normal, through)
-    assert cut.check().ok, str(cut.check())
-    assert cut.count == ss.tessellate(network, cut.view).count > 1
 
 
 def test_level_sets_are_closed_exact_and_oriented() -> None:
@@ -157,10 +124,6 @@ def test_exported_meshes_come_back_watertight(ending: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: t.section([0.0, 0.0, 0.0]), "direction"),
-        (lambda t: t.section([0.0, 1.0]), "shape"),
-        (lambda t: t.section([0.0, 0.0, 1.0], [0.0, 0.0, 3.0]), "does not"),
-        (lambda t: t.section([0.0, 0.0, 1.0]).section([0.0, 0.0, 1.0]), "3-D tiling"),
         (lambda t: ss.space.level_set(t.network, ss.Slice.axes(np.zeros(3), (0, 1), -1, 1)), "3-D slice"),
         (lambda t: ss.space.level_set(t.network, 1.0), "pair"),
         (lambda t: ss.space.level_set(t.network, (-1.0, 1.0), output=7), "output"),
@@ -168,13 +131,13 @@ def test_exported_meshes_come_back_watertight(ending: str, tmp_path: Path) -> No
         (lambda t: t.level_set(0.0).volume, "closed"),
     ],
 )
-def test_bad_planes_boxes_and_levels_are_refused(call, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_boxes_and_levels_are_refused(call, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ss.InputError, match=message):
         call(classifier()[2])
 
 
 def test_boundaries_of_more_dimensions_say_what_they_need() -> None:
     tiling = ss.tessellate(plain_mlp(4, 5, 2), cube(4, 1.0))
-    for call in (tiling.decision_boundary, lambda: tiling.level_set(0.0), lambda: tiling.section([0.0, 0.0, 1.0])):
+    for call in (tiling.decision_boundary, lambda: tiling.level_set(0.0)):
         with pytest.raises(ss.InputError, match="3-D"):
             call()

@@ -53,12 +53,11 @@ class Report(OfTiling):
 
     def summary(self) -> str:
         """One line per invariant."""
-        return str(self) if self.certainty == "exact" else f"{self}\n{self.assurance}"
+        marks = {"FAILED ": self.failed, "ok     ": self.passed, "skipped": self.skipped, "note   ": self.noted}
+        lines = [f"{mark} {sentence}" for mark, sentences in marks.items() for sentence in sentences]
+        return "\n".join(lines if self.certainty == "exact" else [*lines, self.assurance])
 
-    def __str__(self) -> str:
-        lines = [f"FAILED  {s}" for s in self.failed] + [f"ok      {s}" for s in self.passed]
-        lines += [f"skipped {s}" for s in self.skipped] + [f"note    {s}" for s in self.noted]
-        return "\n".join(lines)
+    __str__ = summary
 
 
 def check_tiling(tiling: Tiling) -> Report:

@@ -18,8 +18,6 @@ from ..kernels.grid_lookup import draw_lengths
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
-_WALLS_TOGETHER = 1 << 20
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Folds(OfTiling):
@@ -69,8 +67,7 @@ class Folds(OfTiling):
 
     def lengths_by_layer(self) -> dict[int, float]:
         """Layer depth -> total length of its folds in slice coordinates, for every layer of the network."""
-        every = sorted({site.depth for site in self.tiling.sites})
-        return {depth: float(self.lengths[self.depths == depth].sum()) for depth in every}
+        return sizes_by_layer(self.tiling)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,17 +121,9 @@ def folds(tiling: Tiling) -> Folds:
 
 
 def sizes_by_layer(tiling: Tiling) -> dict[int, float]:
-    """Layer depth -> `Folds.lengths_by_layer` by blocks of walls: a plane has three walls for each tile."""
-    if tiling.dimension != 2:
-        return folds(tiling).lengths_by_layer()
+    """Layer depth -> total size of its folds."""
     depths = np.array([site.depth for site in tiling.sites] + [0])  # sites[-1], outside, is the last
-    totals = np.zeros(depths.max() + 1)
-    walls = tiling.walls
-    for start in range(0, len(walls), _WALLS_TOGETHER):
-        part = slice(start, start + _WALLS_TOGETHER)
-        ends = tiling.vertices[walls.ends[part]]
-        lengths = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
-        totals += np.bincount(depths[walls.sites[part]], lengths, len(totals))
+    totals = np.bincount(depths[tiling.walls.sites], tiling.walls.sizes(tiling.vertices), depths.max() + 1)
     return {depth: float(totals[depth]) for depth in sorted({site.depth for site in tiling.sites})}
 
 

@@ -1,4 +1,4 @@
-"""A tiling in numbers: histograms, a summary, a comparison of two."""
+"""A tiling in numbers: a summary, a comparison of two."""
 
 from __future__ import annotations
 
@@ -8,53 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...support.checks import as_float64_array, check_positive, check_whole
+from ...support.checks import check_positive
 from ...support.display import CERTAINTIES, table
 from ...support.errors import InputError
 from ..approximation import OfTiling
 from . import graph, maps, tile_shapes
 from .folds import need_tiling, sizes_by_layer
 from .locate import counts_near
-from .quantities import tile_quantity
 from .region_counts import crofton_constant, zaslavsky
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
 Number = float | int | bool
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Histogram(OfTiling):
-    """Attributes:
-    counts: `[bins]` tiles per bin or, if weighted, their area.
-    edges: `[bins + 1]`.
-    """
-
-    counts: np.ndarray
-    edges: np.ndarray
-
-
-def histogram(tiling: Tiling, of: str, bins: Any = None, *, weighted: bool = False) -> Histogram:
-    """Histogram over tiles, or over the slice.
-
-    Args:
-        of: Name of a quantity (see `quantity`).
-        bins: How many, or their edges; by default 50, or one per whole number for what is counted or a class.
-        weighted: Count area instead of tiles: what a random point of the slice sees.
-    """
-    values = tile_quantity(tiling, of).values
-    if bins is None:
-        counted = np.issubdtype(values.dtype, np.integer) and len(values) and np.ptp(values) < 1000
-        bins = np.arange(values.min(), values.max() + 2) - 0.5 if counted else 50
-    if np.ndim(bins):
-        bins = as_float64_array(bins, "bins")
-        if bins.ndim != 1 or len(bins) < 2 or (np.diff(bins) <= 0).any():
-            raise InputError("bins must be a number of bins, or at least two edges in ascending order.")
-    else:
-        bins = check_whole(bins, "bins")
-    counts, edges = np.histogram(values, bins, weights=tiling.areas if weighted else None)
-    return Histogram(counts, edges, certainty=tiling.certainty)
 
 
 def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
@@ -92,13 +58,12 @@ class Summary(OfTiling):
     def __repr__(self) -> str:
         return f"Summary({_text(self['tiles'])} tiles, {len(self.rows)} numbers, {self.certainty})"
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """The table."""
         rows = table([(name, _text(value)) for name, value in self.rows])
         return rows if self.certainty == "exact" else f"{rows}\n{self.assurance}"
 
-    def summary(self) -> str:
-        """The table."""
-        return str(self)
+    __str__ = summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,16 +96,16 @@ class TilingComparison(OfTiling):
         same = [what for what, ok in (("slice", self.same_slice), ("network", self.same_network)) if ok]
         return f"TilingComparison({tiles}, same {' and '.join(same) or 'nothing'}, {self.certainty})"
 
-    def __str__(self) -> str:
-        cells = [(n, *(_text(v[k]) for k in ("a", "b", "ratio"))) for n, v in self.as_dict().items()]
-        rows = table([("quantity", "a", "b", "b / a"), *cells])
-        return rows if self.certainty == "exact" else f"{rows}\n{self.assurance}"
-
     def summary(self) -> str:
         """What is the same, and the table."""
         slices = "The slices are the same" if self.same_slice else "The slices differ"
         networks = "the networks are the same" if self.same_network else "the networks differ"
-        return f"{slices}, {networks}.\n{self}"
+        cells = [(n, *(_text(v[k]) for k in ("a", "b", "ratio"))) for n, v in self.as_dict().items()]
+        rows = table([("quantity", "a", "b", "b / a"), *cells])
+        sure = "" if self.certainty == "exact" else f"\n{self.assurance}"
+        return f"{slices}, {networks}.\n{rows}{sure}"
+
+    __str__ = summary
 
 
 def summary(tiling: Tiling) -> Summary:

@@ -157,13 +157,6 @@ class SurfaceMesh(OfTiling):
             Path(partial).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def need_space(tiling: Tiling, what: str) -> Polytopes:
-    """The tiles of a 3-D tiling; an error that says what needs one for any other."""
-    need_dimension(tiling, what, 3)
-    assert isinstance(tiling.tiles, Polytopes)
-    return tiling.tiles
-
-
 def decision_surface(tiling: Tiling) -> SurfaceMesh:
     """See `Tiling.decision_boundary`."""
     values = maps.vertex_values(tiling, np.arange(len(tiling.vertices)))
@@ -179,31 +172,28 @@ def level_surface(tiling: Tiling, value: float, heights: np.ndarray) -> SurfaceM
 
 
 def _mesh(tiling: Tiling, values: np.ndarray, tolerance: float) -> SurfaceMesh:
-    points, offsets, tiles, classes = trace(tiling, values, tolerance)
-    vertices, corners = shared_vertices(points)
+    points, offsets, tiles, classes = _trace(tiling, values, tolerance)
+    vertices, corners = _shared_vertices(points)
     if values.shape[1] > 2:
         corners = _welded(vertices, float(np.ptp(tiling.view.domain, axis=0).max()))[corners]
-    offsets, corners, kept = without_repeats(offsets, corners)
+    offsets, corners, kept = _without_repeats(offsets, corners)
     used, ids = np.unique(corners, return_inverse=True)
     corners = ids.reshape(-1)
     return SurfaceMesh(vertices[used], offsets, corners, tiles[kept], classes[kept], certainty=tiling.certainty)
 
 
-def trace(
-    tiling: Tiling, values: np.ndarray, tolerance: float, extra: np.ndarray | None = None
+def _trace(
+    tiling: Tiling, values: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Polygons where two of the values `[V, C]` tie and none is larger: points, offsets, tiles, classes.
-
-    Rows of points hold the coordinates and, with `extra` `[V, m]`, all that is known at the vertices.
-    """
-    tiles = need_space(tiling, "surfaces")
-    rows = [tiling.vertices, values] if extra is None else [tiling.vertices, values, extra]
-    table = np.ascontiguousarray(np.concatenate(rows, 1))
-    width = 3 if extra is None else table.shape[1]
+    """Polygons where two of the values `[V, C]` tie and none is larger: points `[m, 3]`, offsets, tiles, classes."""
+    need_dimension(tiling, "surfaces", 3)
+    tiles = tiling.tiles
+    assert isinstance(tiles, Polytopes)
+    table = np.ascontiguousarray(np.concatenate([tiling.vertices, values], 1))
     chosen = _mixed_tiles(tiling, values, tolerance)
     room = 2 * len(chosen) + 16
     while True:
-        points, offsets = np.empty((5 * room, width)), np.empty(room + 1, np.int64)
+        points, offsets = np.empty((5 * room, 3)), np.empty(room + 1, np.int64)
         owners, classes = np.empty(room, np.int64), np.empty((room, 2), np.int64)
         found = trace_surfaces(
             chosen, *tiles.lists, table, values.shape[1], tolerance, points, offsets, owners, classes
@@ -228,7 +218,7 @@ def _mixed_tiles(tiling: Tiling, values: np.ndarray, tolerance: float) -> np.nda
     return np.flatnonzero(~sure)
 
 
-def shared_vertices(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _shared_vertices(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Points `[m, w]` that are equal to the last bit, once each; and which one each was."""
     keys = np.ascontiguousarray(points[:, :3]).view(np.dtype((np.void, 24))).reshape(-1)
     _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
@@ -245,7 +235,7 @@ def _welded(points: np.ndarray, extent: float) -> np.ndarray:
     return first[group]
 
 
-def without_repeats(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _without_repeats(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Polygons without corners that equal the one before, and only those that have three left (their numbers)."""
     previous = np.arange(-1, len(corners) - 1)
     if len(offsets) > 1:
