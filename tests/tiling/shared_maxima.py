@@ -1,4 +1,4 @@
-"""Random networks whose maxima share their competitors, and their tiles in exact rational arithmetic.
+"""Networks whose maxima share their competitors, and their tiles in exact rational arithmetic.
 
 A network is a list of steps, each on the value of an earlier one. Torch runs them on numbers; here they run on affine
 maps with `Fraction` coefficients. A tile is a set where every unit keeps its side and every maximum its winner; it is
@@ -21,8 +21,6 @@ Row = tuple[Fraction, ...]
 Cell = list[tuple[Row, frozenset[int]]]
 """Corners of a polytope, each with the facets it lies on."""
 
-KINDS = ("extremes", "pools", "lattice", "pairs", "maxout", "hinges", "image")
-
 
 @dataclass(frozen=True)
 class Step:
@@ -43,7 +41,10 @@ class Graph(nn.Module):
 
     def draw(self, *seed: int) -> None:
         """Other weights for the first layer: another network of the same structure, which need not be traced again."""
-        _fill(self.layers[0], np.random.default_rng(seed))
+        rng, first = np.random.default_rng(seed), self.layers[0]
+        with torch.no_grad():
+            first.weight.copy_(torch.from_numpy(rng.integers(-4, 5, tuple(first.weight.shape))))
+            first.bias.copy_(torch.from_numpy(rng.integers(-5, 6, tuple(first.bias.shape))))
 
     def forward(self, x: Tensor) -> Tensor:
         values = [x]
@@ -52,108 +53,42 @@ class Graph(nn.Module):
         return torch.cat([values[i] for i in self.outputs], 1)
 
 
-def random_graph(kind: str, dimension: int, seed: int) -> Graph:
-    """Weights are small whole numbers, so floats are exact and folds often meet in one place."""
-    rng = np.random.default_rng([KINDS.index(kind), dimension, seed])
-    most = {1: 9, 2: 6, 3: 4, 4: 3}[dimension]
-    width = int(rng.integers(3, most + 1))
-    if kind in ("lattice", "maxout"):
-        width = 4 if dimension > 2 else 2 * int(rng.integers(2, 4))
-    if kind == "image":
-        width = 6 if dimension > 1 else 9
-    steps = [Step("linear", 0, _fill(nn.Linear(dimension, width), rng))]
-    hidden = len(steps)
-    if dimension <= 2 and rng.random() < 0.3:
-        steps.append(Step("relu", hidden))
-        hidden = len(steps)
-    every = list(range(width))
-
-    def window(name: str, sign: int, windows: list[list[int]], source: int = hidden) -> int:
-        steps.append(Step(name, source, (sign, windows)))
-        return len(steps)
-
-    def either() -> int:
-        return 1 if rng.random() < 0.5 else -1
-
-    def sliding(size: int, stride: int) -> list[list[int]]:
-        return [every[i : i + size] for i in range(0, width - size + 1, stride)]
-
-    ends = []
-    if kind == "extremes":
-        ends = [window("amax", 1, [every]), window("amin", -1, [every])]
-        if rng.random() < 0.5:
-            ends.append(window("amax", either(), [every[: max(2, width - 1)]]))
-    elif kind == "pools":
-        sizes = list(rng.permutation(range(2, width + 1)))[:2]
-        if rng.random() < 0.3:
-            sizes = sorted(sizes, reverse=True)
-        ends = [window("pool", 1, sliding(int(size), int(rng.integers(1, 3)))) for size in sizes]
-    elif kind == "image":  # 2 x 3 or 3 x 3 pixels
-        table = np.arange(width).reshape(-1, 3)
-        for rows, columns in ((len(table), 3), (2, 2)):
-            found = [
-                table[i : i + rows, j : j + columns].reshape(-1).tolist()
-                for i, j in product(range(len(table) - rows + 1), range(4 - columns))
-            ]
-            ends.append(window("pool", 1, found))
-    elif kind == "lattice":
-        half = width // 2
-        lower = window("amin", -1, [every[:half], every[half:]])
-        upper = window("amax", 1, [every[0::2], every[1::2]])
-        ends = [window("amax", 1, [[0, 1]], lower), window("amin", -1, [[0, 1]], upper), window("amax", 1, [every])]
-    elif kind == "pairs":
-        ends = [window("amax", either(), [every])]
-        steps.append(Step("sort", hidden, width // 2))
-        ends.append(len(steps))
-        steps.append(Step("pairwise", hidden, either()))
-        ends.append(len(steps))
-    elif kind == "maxout":
-        half = width // 2
-        ends = [window("amax", 1, [every]), window("amax", either(), [every[:half], every[half:]])]
-        ends.append(window("amin", either(), [every[0::2], every[1::2]]))
-    else:  # hinges on the walls between losers
-        ends = [window("amax", either(), [every])]
-        i, j = rng.choice(width, 2, replace=False)
-        difference = nn.Linear(width, 1)
-        with torch.no_grad():
-            difference.weight.copy_(torch.eye(width)[i] - torch.eye(width)[j])
-            difference.bias.zero_()
-        steps.append(Step("linear", hidden, difference))
-        steps.append(Step(str(rng.choice(["relu", "abs", "leaky"])), len(steps)))
-        ends.append(len(steps))
-    if rng.random() < 0.5:
-        rng.shuffle(ends)
-        steps, ends = _reordered(steps, ends)
-    if rng.random() < 0.3 and dimension <= 2:  # a layer behind one of them
-        source = ends.pop()
-        before = Graph(steps, [source]).double()(torch.zeros(1, dimension, dtype=torch.float64)).shape[1]
-        steps.append(Step("linear", source, _fill(nn.Linear(before, 2), rng)))
-        steps.append(Step("relu", len(steps)))
-        ends.append(len(steps))
-    return Graph(steps, ends).double()
-
-
-def _fill(layer: Any, rng: np.random.Generator) -> nn.Linear:
+def linear(weight: list[list[int]], bias: list[int]) -> nn.Linear:
+    layer = nn.Linear(len(weight[0]), len(weight), dtype=torch.float64)
     with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(rng.integers(-4, 5, tuple(layer.weight.shape))))
-        layer.bias.copy_(torch.from_numpy(rng.integers(-5, 6, tuple(layer.bias.shape))))
+        layer.weight.copy_(torch.tensor(weight)), layer.bias.copy_(torch.tensor(bias))
     return layer
 
 
-def _reordered(steps: list[Step], ends: list[int]) -> tuple[list[Step], list[int]]:
-    """The same steps in the order in which the ends need them: later sites become earlier ones."""
-    numbers = {0: 0}
-    new: list[Step] = []
+def over(name: str, source: int, *windows: list[int]) -> Step:
+    """Maxima or minima of some values of a step."""
+    return Step(name, source, (-1 if name == "amin" else 1, list(windows)))
 
-    def visit(value: int) -> int:
-        if value not in numbers:
-            step = steps[value - 1]
-            new.append(Step(step.op, visit(step.source), step.data))
-            numbers[value] = len(new)
-        return numbers[value]
 
-    ends = [visit(end) for end in ends]
-    return new, ends
+FOUR, SIX = [*range(4)], [*range(6)]
+HALVES, TURNS = ([0, 1, 2], [3, 4, 5]), ([0, 2, 4], [1, 3, 5])
+KINDS: dict[str, tuple[int, int, list[Step], list[int]]] = {
+    "extremes": (2, 6, [over("amax", 1, SIX), over("amin", 1, SIX)], [2, 3]),
+    "pools": (1, 6, [over("pool", 1, SIX), over("pool", 1, [0, 1], [2, 3], [4, 5]),
+                     Step("linear", 3, linear([[-2, 4, -4], [-2, 3, 1]], [4, 5])), Step("relu", 4)], [2, 5]),
+    "image": (2, 6, [Step("relu", 1), over("pool", 2, [0, 1, 3, 4], [1, 2, 4, 5]), over("pool", 2, SIX),
+                     Step("linear", 4, linear([[-2], [4]], [0, -5])), Step("relu", 5)], [3, 6]),
+    "lattice": (3, 4, [over("amin", 1, [0, 1], [2, 3]), over("amax", 1, [0, 2], [1, 3]), over("amax", 2, [0, 1]),
+                       over("amin", 3, [0, 1]), over("amax", 1, FOUR)], [4, 5, 6]),
+    "pairs": (4, 3, [over("amin", 1, [0, 1, 2]), Step("sort", 1, 1), Step("pairwise", 1, -1)], [2, 3, 4]),
+    "maxout": (2, 6, [Step("relu", 1), over("amax", 2, *HALVES), over("amin", 2, *TURNS), over("amax", 2, SIX)],
+               [3, 4, 5]),
+    "hinges": (3, 4, [Step("linear", 1, linear([[-1, 1, 0, 0]], [0])), Step("abs", 2), over("amax", 1, FOUR)], [3, 4]),
+}  # fmt: skip
+"""Name -> dimension, width of the first layer, the steps behind it, and which of them are outputs."""
+
+
+def graph_of(kind: str) -> Graph:
+    """Weights are small whole numbers, so floats are exact and folds often meet in one place."""
+    dimension, width, steps, outputs = KINDS[kind]
+    graph = Graph([Step("linear", 0, nn.Linear(dimension, width)), *steps], outputs).double()
+    graph.draw(0, 0)
+    return graph
 
 
 def _run(step: Step, z: Tensor) -> Tensor:
