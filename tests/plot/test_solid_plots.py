@@ -53,7 +53,7 @@ def test_pictures_that_would_take_too_long_or_are_flat_are_refused(tiling: ss.Ti
     with pytest.raises(ss.InputError, match="order of x"):
         plot_mesh(tiling.level_set(0.0), axes="xx")
     with pytest.raises(ss.InputError, match="draws 3-D"):
-        ss.plot.plot_cells(tiling.section([0.0, 0.0, 1.0]))
+        ss.plot.plot_cells(ss.tessellate(tiling.network, ss.Slice.axes(np.zeros(3), (0, 1), -1, 1)))
 
 
 def test_the_verb_writes_mesh_picture_and_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

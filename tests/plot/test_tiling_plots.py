@@ -155,7 +155,7 @@ def test_a_graph_runs_through_the_outputs_at_the_vertices(net):
     assert len(points) > 0
     drawn = [x.get_xdata()[0] for x in line.plot(color="slope", boundary=True).lines[-len(points) :]]
     np.testing.assert_array_equal(drawn, points)
-    with pytest.raises(ss.InputError, match="takes ax and boundary, got color, edges"):
+    with pytest.raises(ss.InputError, match="takes ax, boundary; got color, edges"):
         line.plot(color="area", edges=False)
 
 
