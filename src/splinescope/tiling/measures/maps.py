@@ -176,7 +176,7 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values = corner_values(tiling, ends.reshape(-1)).reshape(*ends.shape, -1)
     points = tiling.vertices[ends]
     with np.errstate(all="ignore"):  # tiles without thickness
-        slopes = _solid_slopes(points, values) if tiling.dimension > 2 else _flat_slopes(points, values)
+        slopes = _slopes_between(points, values)
     thin = np.flatnonzero(thickness < THIN * np.ptp(tiling.view.domain, axis=0).max())
     if len(thin) and tiling.frozen is not None:
         places, basis = tiling.view.inputs(inner_points(tiling, tiles[thin])), np.array(tiling.view.basis)
@@ -185,22 +185,6 @@ def _maps(tiling: Tiling, tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     elif len(thin):  # nothing is known of what its corners do not tell
         slopes[thin[~np.isfinite(slopes[thin]).all((1, 2))]] = np.nan
     return slopes, values[:, 0] - np.einsum("kcd,kd->kc", slopes, points[:, 0])
-
-
-def _flat_slopes(points: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Slopes `[k, C, d]` from values `[k, d + 1, C]` at points `[k, d + 1, d]` of a line or plane."""
-    along = points[:, 1] - points[:, 0]
-    length = np.linalg.norm(along, axis=1, keepdims=True)
-    along = along / length
-    rise = (values[:, 1] - values[:, 0]) / length
-    slopes = rise[:, :, None] * along[:, None, :]
-    if points.shape[2] == 2:
-        third = points[:, 2] - points[:, 0]
-        across = np.stack([-along[:, 1], along[:, 0]], 1)
-        height = (third * across).sum(1, keepdims=True)
-        rise = (values[:, 2] - values[:, 0] - rise * (third * along).sum(1, keepdims=True)) / height
-        slopes += rise[:, :, None] * across[:, None, :]
-    return slopes
 
 
 def input_slopes(tiling: Tiling, tiles: Any) -> np.ndarray:
@@ -231,13 +215,13 @@ def _iterate_input_slopes(tiling: Tiling, tiles: Any) -> Iterator[tuple[slice, n
         yield block, jacobians(program, tiling.view.inputs(inner_points(tiling, numbers[block])))
 
 
-def _solid_slopes(points: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _slopes_between(points: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Slopes `[k, C, d]` of the affine maps with values `[k, d + 1, C]` at points `[k, d + 1, d]`."""
     edges = points[:, 1:] - points[:, :1]
     rises = values[:, 1:] - values[:, :1]
     try:
         return np.linalg.solve(edges, rises).transpose(0, 2, 1)
-    except np.linalg.LinAlgError:  # some lie in a plane to the last digit: they alone have no slope
+    except np.linalg.LinAlgError:  # some lie in one plane (on one line) to the last digit: they alone have no slope
         flat = np.linalg.slogdet(edges)[0] == 0
         slopes = np.full((len(points), values.shape[2], points.shape[2]), np.nan)
         slopes[~flat] = np.linalg.solve(edges[~flat], rises[~flat]).transpose(0, 2, 1)
