@@ -153,9 +153,10 @@ class Tiling(Measures):
     def check(self) -> Report:
         """Verify the invariants; the report says in words what failed.
 
-        Checked: vertices - edges + tiles = 1; every signed area is positive; areas sum to the domain; every wall
-        has two sides or is on the domain's boundary; the map is affine on every tile; activation patterns differ
-        between tiles (the last two need the network, or its outputs).
+        Checked: vertices - edges + tiles = 1 (in space: vertices - edges + walls - cells = 1; not in more dimensions);
+        every signed area is positive; areas sum to the domain; every wall has two sides or is on the domain's
+        boundary; the map is affine on every tile; activation patterns differ between tiles (the last two need the
+        network, or its outputs).
         """
         return check_tiling(self)
 

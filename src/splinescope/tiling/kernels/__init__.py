@@ -33,7 +33,7 @@ from .number_vertices import (
     replace_tiles,
     tiles_around,
 )
-from .polytope_faces import count_faces, measure_facets
+from .polytope_faces import measure_facets
 from .polytope_facets import (
     facet_keys,
     keep_shared_facets,

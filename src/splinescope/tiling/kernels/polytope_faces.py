@@ -1,4 +1,4 @@
-"""Areas, normals and centers of the facets of cells of three and more dimensions, and how many faces there are.
+"""Areas, normals and centers of the facets of cells of three and more dimensions.
 
 Faces are sets of corners as bits, and facets are filled by simplices, as in `polytope_volumes`.
 """
@@ -9,8 +9,8 @@ import numpy as np
 
 from splinescope.support.compile import jit
 
-from .polytope_volumes import best_apex, gather, largest_part, lowest_corner, next_part
-from .sign_bits import count_bits, inlined, lowest_bit, mix
+from .polytope_volumes import best_apex, gather, lowest_corner, next_part
+from .sign_bits import inlined, lowest_bit
 
 
 @inlined
@@ -202,149 +202,3 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
             outward -= vectors[n, x] * mean
         for x in range(d):
             vectors[n, x] *= (1.0 if outward >= 0.0 else -1.0) / factorial
-
-
-@inlined
-def _key(face, words, names, sets):
-    """A name that depends on the set of vertices alone."""
-    key = np.uint64(0)
-    for w in range(words):
-        left = sets[face, w]
-        while left:
-            key += names[64 * w + lowest_bit(left)]
-            left &= left - np.uint64(1)
-    return key
-
-
-@inlined
-def _enter(key, table):
-    """Whether a key is new to a hash table with free places (zero)."""
-    mask = np.uint64(table.shape[0] - 1)
-    at = (key ^ (key >> np.uint64(31))) & mask
-    while table[at] != 0:
-        if table[at] == key:
-            return False
-        at = (at + np.uint64(1)) & mask
-    table[at] = key
-    return True
-
-
-@jit
-def _entered(key, dimension, counts, table):
-    """Count a face if it is new; the table, grown if it is half full."""
-    key = (key + np.uint64(dimension)) | np.uint64(1)
-    if not _enter(key, table):
-        return table
-    counts[dimension] += 1
-    counts[0] += 1  # entries in all
-    if 2 * counts[0] > table.shape[0]:
-        grown = np.zeros(2 * table.shape[0], np.uint64)
-        for k in range(table.shape[0]):
-            if table[k] != 0:
-                _enter(table[k], grown)
-        return grown
-    return table
-
-
-@jit
-def count_faces(offsets, corners, masks, facet_offsets, upper, dimension, share, shares, counts, table):
-    """Count the faces of dimensions 1 to d - 2 of all cells, each once, into `counts[1]` to `counts[d - 2]`.
-
-    The lowest cell at a face has no facet there that it shares with a lower one: only sets of facets that are all
-    `upper`, behind which lies a higher cell or none, are looked at. Few of their faces are met twice.
-
-    Of `shares` equal parts of all faces, by their names, only those of number `share`: a smaller table each time.
-    """
-    d = dimension
-    most = most_facets = 0
-    for i in range(offsets.shape[0] - 1):
-        most = max(most, offsets[i + 1] - offsets[i])
-        most_facets = max(most_facets, facet_offsets[i + 1] - facet_offsets[i])
-    width = (most + 63) // 64
-    on = np.empty((most_facets, width), np.uint64)
-    sets = np.empty((d + 2, width), np.uint64)
-    pointers = np.empty(d, np.int64)
-    names = np.empty(most, np.uint64)
-    above, below = np.empty((64, width), np.uint64), np.empty((64, width), np.uint64)
-    keys = np.empty(64, np.uint64)
-    for i in range(offsets.shape[0] - 1):
-        first, count = offsets[i], offsets[i + 1] - offsets[i]
-        facets = facet_offsets[i + 1] - facet_offsets[i]
-        words = (count + 63) // 64
-        for c in range(count):
-            names[c] = mix(corners[first + c] + 1, corners[first + c] + 7, 3)
-        if gather(first, count, facets, d, masks, on):
-            for w in range(words):
-                sets[0, w] = ~np.uint64(0)
-            pointers[0] = level = 0
-            while level >= 0:  # sets of facets with a corner in common, each in ascending order
-                if pointers[level] == facets:
-                    level -= 1
-                    continue
-                f = pointers[level]
-                pointers[level] += 1
-                if not upper[facet_offsets[i] + f]:
-                    continue
-                filled = np.uint64(0)
-                for w in range(words):
-                    sets[level + 1, w] = sets[level, w] & on[f, w]
-                    filled |= sets[level + 1, w]
-                if filled == 0:
-                    continue
-                if level > 0:
-                    key = _key(level + 1, words, names, sets)
-                    if (key >> np.uint64(33)) % np.uint64(shares) == np.uint64(share):
-                        table = _entered(key, d - 1 - level, counts, table)
-                if level + 2 < d:
-                    level += 1
-                    pointers[level] = f + 1
-            continue
-        have = facets
-        while have > above.shape[0]:
-            above = np.empty((2 * above.shape[0], width), np.uint64)
-        for f in range(facets):
-            for w in range(words):
-                above[f, w] = on[f, w]
-        for k in range(d - 2, 0, -1):  # facets of all faces of one dimension more, each once
-            found = 0
-            for p in range(have):
-                for w in range(words):
-                    sets[0, w] = above[p, w]
-                for f in range(facets):
-                    size = 0
-                    whole = True
-                    for w in range(words):
-                        sets[1, w] = sets[0, w] & on[f, w]
-                        size += count_bits(sets[1, w])
-                        whole = whole and sets[1, w] == sets[0, w]
-                    if whole or size < k + 1 or not largest_part(0, 1, f, facets, words, on, sets):
-                        continue
-                    key = _key(1, words, names, sets)
-                    known = False
-                    for q in range(found):
-                        known = known or keys[q] == key
-                    if known:
-                        continue
-                    if found == keys.shape[0] or found == below.shape[0]:
-                        more = np.empty((2 * found, width), np.uint64)
-                        more[:found] = below[:found]
-                        below = more
-                        longer = np.empty(2 * found, np.uint64)
-                        longer[:found] = keys[:found]
-                        keys = longer
-                    for w in range(words):
-                        below[found, w] = sets[1, w]
-                    keys[found] = key
-                    found += 1
-            for q in range(found):
-                lowest = (keys[q] >> np.uint64(33)) % np.uint64(shares) == np.uint64(share)
-                for f in range(facets):
-                    if lowest and not upper[facet_offsets[i] + f]:
-                        inside = True
-                        for w in range(words):
-                            inside = inside and below[q, w] & ~on[f, w] == 0
-                        lowest = not inside
-                if lowest:
-                    table = _entered(keys[q], k, counts, table)
-            above, below = below, above
-            have = found

@@ -10,10 +10,9 @@ import torch
 
 from ...network.rounding import cancelling_terms
 from ...support.progress import stepping
-from .. import kernels
 from ..approximation import OfTiling
-from ..cells.lists import means
-from ..cells.polytopes import Facets, Polytopes
+from ..cells.lists import CornerLists, means
+from ..cells.polytopes import Facets
 from .differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
 from .maps import corner_values, inner_points, vertex_values
 from .neighbors import ProgramAtPoints, points_together
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 _AREA_RTOL = 1e-9  # sums of up to millions of areas
 _ROUNDED = 64  # tiles whose terms tell how large rounding is
-_CORNERS_TOGETHER = 1 << 24  # a table of their faces' names takes some 256 MB
 _AFFINE_RTOL = 1e-9  # a vertex of a deep network carries the rounding of all layers before it
 
 
@@ -102,9 +100,13 @@ def _topology(tiling: Tiling, noted: list[str]) -> list[tuple[bool, str]]:
         euler = v - len(walls) + f
         found.append((euler == 1, f"vertices - edges + tiles = 1: {v} - {len(walls)} + {f} = {euler}."))
     else:
-        counts = face_counts(tiling)
-        euler = sum((-1) ** k * n for k, n in enumerate(counts))
-        found.append((euler == 1, f"the alternating sum of faces of all dimensions is 1: {counts} give {euler}."))
+        if tiling.dimension == 3:
+            assert isinstance(walls, Facets)
+            ends = np.sort(CornerLists(walls.offsets, walls.vertices).edges(), 1).astype(np.int64)  # around each wall
+            e = len(np.unique(ends[:, 0] * v + ends[:, 1]))
+            euler = v - e + len(walls) - f
+            words = f"vertices - edges + walls - cells = 1: {v} - {e} + {len(walls)} - {f} = {euler}."
+            found.append((euler == 1, words))
         degree = 2 * int((walls.tiles >= 0).all(1).sum()) / f
         noted.append(
             f"tiles have {degree:.4g} neighbors on average; arrangements have at most 2 d = {2 * tiling.dimension}."
@@ -113,24 +115,6 @@ def _topology(tiling: Tiling, noted: list[str]) -> list[tuple[bool, str]]:
     bad = stray + abs(int(tiling.tiles.side_offsets[-1] - np.count_nonzero(walls.tiles >= 0)))
     words = f"every wall has a tile on both sides or lies on the domain's boundary: {bad} do not."
     return [*found, (bad == 0, words)]
-
-
-def face_counts(tiling: Tiling) -> list[int]:
-    """`f_0, ..., f_d`: how many faces of each dimension it has, from 3-D on: vertices, edges, ..., walls, tiles.
-
-    Faces between edges and walls are told apart by 64-bit names of their sets of vertices.
-    """
-    tiles, walls, dimension = tiling.tiles, tiling.walls, tiling.dimension
-    assert isinstance(tiles, Polytopes)
-    assert isinstance(walls, Facets)
-    counts = np.zeros(dimension + 1, np.int64)
-    upper = np.zeros(tiles.side_offsets[-1], bool)
-    upper[walls.slots] = True  # those of the first, lower tile
-    shares = 1 + len(tiles.corners) // _CORNERS_TOGETHER
-    for share in range(shares):
-        counts[0] = 0
-        kernels.count_faces(*tiles.lists, upper, dimension, share, shares, counts, np.zeros(1 << 12, np.uint64))
-    return [len(tiling.vertices), *counts[1 : dimension - 1].tolist(), len(tiling.walls), tiling.count]
 
 
 def _against_network(tiling: Tiling) -> tuple[float, int, int]:
