@@ -36,8 +36,8 @@ print(tiling.topology())
 plt.show()
 
 # %%
-# What a plane cuts out of the cells are the tiles on it. `tiling.to_html("cells.html")` writes a page on which it can be
-# dragged.
+# What a plane cuts out of the cells are the tiles on it. `tiling.to_html("cells.html")` writes a page on which you can
+# drag it.
 plane = ss.Slice.box(np.zeros(3), [[1.0, 0.3, 0.0], [0.0, 0.2, 1.0]], 1.0)
 ss.tessellate(net, plane).plot(color="class", boundary=True, anchors=False)
 plt.show()
