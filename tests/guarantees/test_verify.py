@@ -265,7 +265,7 @@ def needle(center: np.ndarray, width: float, depth: float) -> nn.Sequential:
     return net
 
 
-@pytest.mark.parametrize("d", [3, 4, 5])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
 def test_a_violation_in_a_billionth_of_the_volume_is_found(d: int) -> None:
     """Where the dip is below zero: a cross-polytope of radius r = width (1 - 1 / 1.2) and volume (2 r)^d / d!."""
     radius = (1e-9 * factorial(d)) ** (1 / d) / 2
@@ -277,7 +277,7 @@ def test_a_violation_in_a_billionth_of_the_volume_is_found(d: int) -> None:
     whole = verify(net, Property.never([[1.0]], [0.0]), (0.0, 1.0), complete=True)
     assert whole.unsafe is not None
     assert whole.unsafe.share == pytest.approx(1e-9, rel=1e-6)
-    assert whole.margin == pytest.approx(-0.2, abs=1e-9)
+    assert whole.margin == pytest.approx(-0.2, abs=1e-9 + 1e-15 / radius)  # as far as its biases are off
     assert verify(net, Property.never([[1.0]], [-0.201]), (0.0, 1.0)).holds is True
 
 

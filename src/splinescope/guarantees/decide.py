@@ -17,6 +17,7 @@ from ..tiling.engine.time_limit import Clock
 from ..tiling.slice import Slice
 from .forms import Formed, with_forms
 from .models import Near
+from .property import Clause
 from .rounding import error_at
 from .search import Search
 from .sets import Part
@@ -27,12 +28,16 @@ BEFORE_ATTACK = 4000  # tiles that are looked at before time is spent on gradien
 _MOST_SAMPLES = 1 << 18
 
 
+Tie = tuple[float, float, tuple[float, float]]
+"""A least value, what it may be off, which do not tell its sign, and the two numbers whose difference it is."""
+
+
 @dataclass
 class Decided:
     """What is known about one part."""
 
     found: tuple[int, np.ndarray, np.ndarray] | None = None  # a violation: clause, input, values of all clauses there
-    tie: tuple[float, float] | None = None  # least value, and what it may be off, where these do not tell
+    tie: Tie | None = None
     stopped: str | None = None  # which limit ended the search, if one did; "" after `until` tiles
     tiles: int = 0
     cells: int = 0
@@ -57,7 +62,7 @@ def decide(
         if len(met):
             at_point.found = (int(met[np.argmin(values[met])]), part.view, values)
         elif (values - errors <= 0).any():
-            at_point.tie = (float(values[low]), float(errors[low]))
+            at_point.tie = (float(values[low]), float(errors[low]), _sides(program, part.clauses[low], part.view))
         return at_point
     strict = np.array([clause.strict.any() for clause in part.clauses])
     collected = Collected(part.view, np.zeros(len(strict)), strict, part.whole) if complete else None
@@ -98,7 +103,9 @@ def decide(
         part.view.inputs(search.where[low : low + 1])[0], collected,
     )  # fmt: skip
     if found is None and (search.lowest - search.error <= 0).any():
-        decided.tie = (float(search.lowest[low]), float(search.error[low]))
+        assert decided.where is not None
+        sides = _sides(program, part.clauses[low], decided.where)
+        decided.tie = (float(search.lowest[low]), float(search.error[low]), sides)
     if found is not None and not complete:
         decided.stopped = None
     return decided
@@ -179,6 +186,22 @@ def _values_with_errors(formed: Formed, x: np.ndarray, real: Formed | None) -> t
     with torch.no_grad():
         values = real.program.forward(torch.from_numpy(x)).reshape(len(x), -1).numpy()
     return values, 1e-10 * (1.0 + np.abs(values))
+
+
+def _sides(program: Program, clause: Clause, x: np.ndarray) -> tuple[float, float]:
+    """Of the row of a clause that is farthest from being met at an input: terms above, and what they are compared with.
+
+    For `Y_1 - Y_0 <= 0` these are Y_1 and Y_0, for `2 Y_0 <= 3` they are 2 Y_0 and 3.
+    """
+    with torch.no_grad():
+        y = program.forward(torch.from_numpy(x[None])).reshape(-1).numpy()
+    terms = np.concatenate([clause.outputs * y, clause.inputs * x.reshape(-1)], 1)
+    above = np.concatenate([clause.outputs, clause.inputs], 1) > 0
+    rest, alone = np.where(above, 0, terms).sum(1), ~above.any(1)
+    left = np.where(alone, -clause.ends, np.where(above, terms, 0).sum(1))
+    right = np.where(alone, 0, clause.ends) - rest
+    row = int(np.argmax(left - right))
+    return float(left[row]), float(right[row])
 
 
 def _crossed(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..network import SplineNetwork, load, trace
 from ..network.program import Affine, Fold, Program, Smooth, Tournament
 from ..network.ranges import reach
+from ..network.reading.export import DidNotRun
 from ..support.checks import as_float64_array, check_module
 from ..support.errors import InputError, UnsupportedModelError
 from ..tiling.slice import Slice
@@ -42,7 +43,11 @@ def as_network(model: Any, over: Any, asked: Property | None = None, smooth: boo
         raise InputError(
             "the shape of the model's inputs is not known: give over= with one number per input, or trace(model, x)."
         )
-    return traced(module, torch.zeros(2, *shape), smooth)
+    try:
+        return traced(module, torch.zeros(2, *shape), smooth)
+    except DidNotRun as error:
+        given = "over" if asked is None or over is not None else asked.name
+        raise InputError(f"{given} has inputs of shape {shape}, with which the model does not run: {error}") from error
 
 
 def traced(model: object, x: Tensor, smooth: bool = False) -> SplineNetwork:

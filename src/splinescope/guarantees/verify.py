@@ -189,9 +189,10 @@ class _Run:
         if stopped:
             return Verdict(None, None, False, rounding, -np.inf, f"Undecided: {stopped}.", *counts)
         if ties:
-            value, error = min(ties)
-            what = "the rounding of the values there is" if sure else "the network is known there within"
-            reason = f"A tie: the least value of a clause is {value:.3g}, and {what} {'up to ' * sure}{error:.3g}."
+            value, error, sides = min(ties)
+            what = "rounding there is up to" if sure else "the network is known there within"
+            both = " and ".join(f"{side:.12g}" for side in sides)
+            reason = f"A tie: {both} are {value:.3g} apart, and {what} {error:.3g}."
             return Verdict(None, None, False, max(rounding, error), value, reason, *counts, unsafe)
         if not self.parts:
             reason = "Holds: no input meets the property's conditions on inputs."

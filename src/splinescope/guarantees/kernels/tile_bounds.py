@@ -60,17 +60,24 @@ def local_coordinates(corners, points, start, stop, tau, normal):
 
 @jit
 def form_bounds(
-    offsets, corners, points, rows, stage, sizes, hinges, starts, bias_starts, by_input, by_output, biases, lows
-):
+    offsets, corners, points, rows, stage, sizes, hinges, by_input, in_starts, in_firsts, by_output, out_starts,
+    out_firsts, biases, lows,
+):  # fmt: skip
     """`lows[i, f]`: lower bounds of the forms on tile i, whose corners have `rows` before fold number `stage`.
 
-    Layer l takes `sizes[l]` values, relu on the first `hinges[l]` of them, to W times that plus a bias; the last layer
-    gives the forms. W is stored twice: `by_input` row by row of its transpose, `by_output` row by row. On a tile all
-    values are affine: v = a . tau + k, off by at most e. Forwards, a relu whose sign is open is its chord; that gives
-    the ranges of all layers. Backwards, each form takes the line below or above every relu that its sign asks for,
-    down to the rows at the corners, whose least value is the bound. Both bounds hold; the larger one is given.
+    Layer l takes `sizes[l]` values, relu on the first `hinges[l]` of them, to W times that plus a bias; the last
+    layer gives the forms. W is stored twice, without the zeros at the ends of its rows: `by_output` row by row,
+    each from a column `out_firsts` on, and `by_input` row by row of its transpose. On a tile all values are affine:
+    v = a . tau + k, off by at most e. Forwards, a relu whose sign is open is its chord; that gives the ranges of
+    all layers. Backwards, each form takes the line below or above every relu that its sign asks for, down to the
+    rows at the corners, whose least value is the bound. Both bounds hold; the larger one is given.
     """
     layers = sizes.shape[0] - 1
+    ins = np.zeros(layers + 1, np.int64)  # the rows of each layer
+    outs = np.zeros(layers + 1, np.int64)
+    for layer in range(layers):
+        ins[layer + 1] = ins[layer] + sizes[layer]
+        outs[layer + 1] = outs[layer] + sizes[layer + 1]
     d = points.shape[1]
     widest, forms = sizes.max(), sizes[layers]
     most = 0
@@ -158,27 +165,28 @@ def form_bounds(
                     lift[layer, j] = -chord * low[j]
                     lower[layer, j] = 1.0 if high[j] > -low[j] else 0.0
             after[:d, :out] = 0.0
-            after[d, :out] = biases[bias_starts[layer] : bias_starts[layer] + out]
+            after[d, :out] = biases[outs[layer] : outs[layer + 1]]
             error_after[:out] = 0.0
-            base = starts[layer]
             for j in range(width):
                 slope = upper[layer, j]
                 half = 0.5 * lift[layer, j]
                 if slope == 0.0:
                     continue
-                column = by_input[base + j * out : base + (j + 1) * out]
-                for k in range(d):
+                r = ins[layer] + j
+                column, first = by_input[in_starts[r] : in_starts[r + 1]], in_firsts[r]
+                for k in range(d + 1):
                     factor = slope * value[k, j]
+                    if k == d:
+                        factor += half
                     if factor != 0.0:
-                        for o in range(out):
-                            after[k, o] += factor * column[o]
-                factor = slope * value[d, j] + half
-                for o in range(out):
-                    after[d, o] += factor * column[o]
+                        target = after[k, first : first + column.size]
+                        for o in range(column.size):
+                            target[o] += factor * column[o]
                 factor = slope * error[j] + half
                 if factor > 0.0:
-                    for o in range(out):
-                        error_after[o] += factor * abs(column[o])
+                    target = error_after[first : first + column.size]
+                    for o in range(column.size):
+                        target[o] += factor * abs(column[o])
             value[:, :out] = after[:, :out]
             error[:out] = error_after[:out]
         lows[i] = np.inf
@@ -193,16 +201,17 @@ def form_bounds(
         rest[:] = 0.0
         for layer in range(layers - 1, stage - 1, -1):
             width, out = sizes[layer], sizes[layer + 1]
-            base = starts[layer]
             front[:, :width] = 0.0
             for f in range(forms):
                 for o in range(out):
                     factor = back[f, o]
                     if factor != 0.0:
-                        rest[f] += factor * biases[bias_starts[layer] + o]
-                        weights = by_output[base + o * width : base + (o + 1) * width]
-                        for j in range(width):
-                            front[f, j] += factor * weights[j]
+                        r = outs[layer] + o
+                        rest[f] += factor * biases[r]
+                        weights, first = by_output[out_starts[r] : out_starts[r + 1]], out_firsts[r]
+                        target = front[f, first : first + weights.size]
+                        for j in range(weights.size):
+                            target[j] += factor * weights[j]
                 for j in range(width):
                     if front[f, j] >= 0.0:
                         back[f, j] = front[f, j] * lower[layer, j]
