@@ -7,6 +7,7 @@ import sys
 import types
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -81,6 +82,18 @@ def test_a_kernel_that_is_new_to_the_machine_is_told_by_name(monkeypatch, tmp_pa
 
     assert twice(2) == 4
     assert begun == ["twice"]
+
+
+def test_a_kernel_is_compiled_once_for_arrays_that_may_be_written_to_and_those_that_may_not():
+    @compile.in_place
+    def first(a, b):
+        return a[0] + b[0]
+
+    frozen, free = np.ones(2), np.ones(2)
+    frozen.flags.writeable = False
+    for a, b in ((frozen, free), (free, frozen), (free, free), (frozen, frozen)):
+        assert first(a, b) == 2
+    assert len(first.signatures) == 1
 
 
 def test_a_notebook_has_one_line_that_is_rewritten_and_then_goes(clock, capsys, monkeypatch):

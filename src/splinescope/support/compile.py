@@ -103,6 +103,25 @@ def _undisturbed(compiling: Callable[..., Any]) -> Callable[..., Any]:
     return compile_whole
 
 
+def _alike_for_frozen_arrays(compiled: Any) -> Callable[..., Any]:
+    """What compiles for given arguments: arrays of a tiling, which are read-only, take what the engine's are cut with.
+
+    For numba they are of another type, and half of all compilations were second ones for these.
+    """
+    compile_anew = compiled._compile_for_args
+
+    def compile_for(*arguments: Any) -> Any:
+        given = tuple(map(compiled.typeof_pyval, arguments))
+        plain = tuple(kind.copy(readonly=False) if isinstance(kind, numba.types.Array) else kind for kind in given)
+        if plain == given:
+            return compile_anew(*arguments)
+        entry = compiled.compile(plain)
+        compiled._insert([kind._code for kind in given], entry)
+        return entry
+
+    return compile_for
+
+
 @cache
 def _tell_that_nothing_is_kept() -> None:
     warnings.warn(
@@ -123,6 +142,7 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         except RuntimeError:  # numba found no folder that can be written to, not even in the user's home
             _tell_that_nothing_is_kept()
         compiled.compile = _undisturbed(compiled.compile)
+        compiled._compile_for_args = _alike_for_frozen_arrays(compiled)
     return compiled
 
 
