@@ -79,6 +79,8 @@ class Curve:
 
     def _inflections(self, low: float, high: float) -> tuple[float, ...]:
         """The inflections between low and high."""
+        from scipy.optimize import brentq  # a tenth of a second that networks of ReLUs do not need
+
         ends = [low, *(kink for kink in self.kinks if low < kink < high), high]
         found = []
         for a, b in itertools.pairwise(ends):
@@ -87,17 +89,8 @@ class Curve:
             sure = np.abs(bent) > 1e-6 * np.abs(bent).max(initial=0.0)  # the rest is rounding of differences
             x, bent = x[sure], bent[sure]
             turn = np.flatnonzero(np.sign(bent[:-1]) != np.sign(bent[1:]))
-            found += [self._inflection(x[i], x[i + 1], bent[i]) for i in turn]
+            found += [brentq(lambda z: float(self.curvatures(np.array([z]))[0]), x[i], x[i + 1]) for i in turn]
         return tuple(found)
-
-    def _inflection(self, a: float, b: float, sign: float) -> float:
-        for _ in range(34):  # as far as differences tell
-            middle = 0.5 * (a + b)
-            if self.curvatures(np.array([middle]))[0] * sign > 0:
-                a = middle
-            else:
-                b = middle
-        return 0.5 * (a + b)
 
     def steepest(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Largest |phi'| on each interval: at an end, an inflection or a kink. Exact."""

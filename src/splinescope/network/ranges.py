@@ -1,8 +1,9 @@
-"""Ranges and errors carried through a network by its steps: what a slice can reach, and how far two networks differ."""
+"""Ranges and errors carried through a network by its steps: what a slice can reach, how far two networks differ, and
+how large the terms are that cancel in the outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from .interpolants import Curve
 from .program import Affine, Fold, Program, Smooth, Tournament, walked
 
 _FAR = 2.0**40
+_STEP = 2.0**-40  # above float64's own roundings, small enough to be linear
+_TRIALS = 4
 
 
 @dataclass(frozen=True)
@@ -109,3 +112,29 @@ def fold_slopes(step: Fold, like: Tensor) -> Tensor:
 def _smooth(step: Smooth, given: Reach, curve: Curve, own: float) -> Reach:
     slopes = torch.from_numpy(curve.steepest(given.low, given.high)).reshape(given.middle.shape)
     return Reach(None, step.run(given.middle), given.radius * slopes + curve.jump, given.error * slopes + own)
+
+
+def cancelling_terms(program: Program, x: Tensor, finish: Callable[[Tensor], Tensor | None] = lambda y: y) -> float:
+    """Size of the terms that cancel in the outputs at `x`, behind `finish`, by what roundings do to them.
+
+    Each affine step is moved by `_STEP` of its own terms, at random signs. Sums of absolute weights over all layers
+    would bound it too, but by far too much in a deep network.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def rounded(step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
+        result = step.run(*inputs)
+        if isinstance(step, Fold):
+            return result
+        terms = step.magnitude(*(value.abs() for value in inputs))
+        signs = torch.randint(0, 2, terms.shape, generator=generator, dtype=torch.float64) * 2 - 1
+        return result + _STEP * signs * terms
+
+    x = x.to(torch.float64)
+    with torch.no_grad():
+        exact, moved = finish(program.forward(x)), 0.0
+        for _ in range(_TRIALS):
+            found = finish(walked(program.steps, {program.input: x}, {program.output}, rounded)[program.output])
+            if exact is not None and found is not None and exact.numel():
+                moved = max(moved, float((found - exact).abs().nan_to_num(0.0, 0.0, 0.0).amax()))
+    return moved / _STEP

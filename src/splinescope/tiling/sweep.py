@@ -7,23 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from ..support.checks import check_module, check_whole
-from ..support.display import Result, counted, table
-from ..support.drawing import drawing
+from ..support.display import Result, table
+from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.progress import Progress, sharing
 from .networks import check_slice
 from .slice import Slice
 from .tessellate import tessellate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Build = Callable[[int, int, int], nn.Module]
 """(width, depth, seed) -> the network."""
@@ -48,10 +45,6 @@ class TileSweep(Result):
     view: Slice
     certainty = "exact"
 
-    def __repr__(self) -> str:
-        shape = ", ".join(counted(n, w) for n, w in zip(self.counts.shape, ("width", "depth", "seed"), strict=True))
-        return f"TileSweep({shape}: {self.counts.min():,} to {self.counts.max():,} tiles, {self.certainty})"
-
     def summary(self) -> str:
         """A row for each width and depth: units, and the median, least and largest number of tiles over seeds."""
         rows: list[tuple[str, ...]] = [("width", "depth", "units", "tiles (median)", "least", "largest")]
@@ -61,9 +54,7 @@ class TileSweep(Result):
             rows.append(tuple(f"{number:,.15g}" for number in numbers))
         return f"{self!r}\n{table(rows)}\n{self.assurance}"
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Tiles over width on logarithmic axes, a line for each depth: medians over seeds, bands from least to most."""
-        return drawing("sweep.plot_tile_sweep")(self, ax)
+    plot = drawn("sweep.plot_tile_sweep")
 
 
 def relu_network(inputs: int, width: int, depth: int, seed: int) -> nn.Module:

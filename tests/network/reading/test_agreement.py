@@ -19,7 +19,7 @@ from ..wrapped import Lambda, refusal
         (lambda x: x.shape[0] == 1, 1, "Ne(N, 1)"),
         (lambda x: x.shape[0] > 4, 8, "N <= 4"),  # of the sizes that are always compared
         (lambda x: len(x) > 40, 41, "N <= 40"),
-        (lambda x: x.numel() >= 3000, 125, "24*N < 3000"),
+        (lambda x: x.numel() >= 3000, 128, "24*N < 3000"),
         (lambda x: x.shape[0] == 7, 7, "Ne(N, 7)"),
     ],
 )
@@ -31,7 +31,7 @@ def test_a_branch_at_any_batch_size_is_found_and_named_with_its_line(asks, rows,
 
 
 def test_a_branch_beyond_what_can_be_compared_is_refused_and_one_that_changes_nothing_is_read():
-    assert "100000000 rows" in refusal(lambda x: x.relu() if x.shape[0] < 10**8 else x)
+    assert "134217728 rows" in refusal(lambda x: x.relu() if x.shape[0] < 10**8 else x)
     halves = Lambda(lambda x: torch.cat([x[:10].relu(), x[10:].relu()]) if x.shape[0] > 10 else x.relu())
     assert ss.trace(halves, torch.zeros(20, 3)).sites[0].units == 3
 
@@ -40,7 +40,7 @@ def test_what_was_read_is_not_used_again_when_larger_batches_have_changed():
     """A limit that no attribute shows: the second trace must see it on more than three rows."""
     limit = [100]
     model = Lambda(lambda x: x.relu() + 1.0 if x.shape[0] > limit[0] else x.relu())
-    with pytest.raises(ss.UnsupportedModelError, match="batch of 101 rows"):
+    with pytest.raises(ss.UnsupportedModelError, match="batch of 128 rows"):
         ss.trace(model, torch.zeros(1, 3))
     limit[0] = 10**15
     ss.trace(model, torch.zeros(1, 3))

@@ -9,7 +9,6 @@ import copy
 import math
 import random
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from splinescope.support.errors import UnsupportedModelError
 
 from ..outputs import leaves_of
 from ..program import Program
-from ..rounding import cancelling_terms
+from ..ranges import cancelling_terms
 from ..watching.undisturbed import exportable, state_kept
 
 Finish = Callable[[Tensor], "Tensor | None"]
@@ -33,7 +32,7 @@ _GIVEN_NUMBERS = 2**18  # of the rows that the caller gave
 
 
 class SizeCondition(NamedTuple):
-    """A condition on the batch size that held while a module was read; it fails at this many rows, above one, first."""
+    """A condition on the batch size that held while a module was read; it fails at this many `rows`."""
 
     rows: int
     text: str  # as torch writes it, N for the batch size
@@ -146,17 +145,14 @@ def _guards(exported: Any) -> list[Any]:
 
 
 def first_failure(condition: Any) -> int | None:
-    """The least number of rows above one, to 64 or then by powers of two, at which a condition fails; else None."""
+    """The first number of rows above one, to 64 and then by powers of two, at which a condition fails; else None."""
     (size,) = condition.free_symbols or (None,)
 
     def fails(rows: int) -> bool:
         return size is not None and str(condition.subs(size, rows)) == "False"
 
     sizes = [*range(2, 65), *(2**k for k in range(7, 41))]
-    found = next((rows for rows in sizes if fails(rows)), None)
-    if found is None or found <= 64:
-        return found
-    return found // 2 + bisect_left(range(found // 2, found), True, key=fails)
+    return next((rows for rows in sizes if fails(rows)), None)
 
 
 def _place(guard: Any) -> tuple[str, bool]:

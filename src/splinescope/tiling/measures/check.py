@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ...network.rounding import cancelling_terms
+from ...network.ranges import cancelling_terms
 from ...support.progress import stepping
 from ..approximation import OfTiling
 from ..cells.lists import CornerLists, means

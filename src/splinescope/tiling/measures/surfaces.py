@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...support.checks import as_points, check_choice, require
-from ...support.drawing import drawing
+from ...support.drawing import drawn
 from ...support.errors import InputError, SplinescopeError
 from ...support.files import replacing
 from ..approximation import OfTiling
@@ -22,8 +22,6 @@ from . import maps
 from .folds import need_dimension
 
 if TYPE_CHECKING:
-    from mpl_toolkits.mplot3d.axes3d import Axes3D
-
     from ..tiling import Tiling
 
 _WELD = 1e-11  # of the extent
@@ -140,9 +138,7 @@ class SurfaceMesh(OfTiling):
         """`[N]` Euclidean distances from points `[N, 3]` to the surface; infinite if there is none. Cost N x faces."""
         return triangle_distances(as_points(points, 3), self.vertices, self.triangles[0])
 
-    def plot(self, ax: Axes3D | None = None, **options: Any) -> Axes3D:
-        """Draw it (extra "plot"), lit from above; `options` are those of `splinescope.plot.solid.plot_mesh`."""
-        return drawing("solid.plot_mesh")(self, ax, **options)
+    plot = drawn("solid.plot_mesh")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mesh as PLY, OBJ, STL or binary glTF, by the ending of the name (extra "mesh").
