@@ -139,11 +139,6 @@ ANY: dict[str, Callable[..., Any]] = {
     "train evaluating": lambda m: evaluating(m).__enter__(),
     "tiling load_tiling": lambda m: None,
 }
-MODULES_ONLY = {name for name in ONE if name.endswith("+")} | {
-    "complexity timeline", "normalization initialize_", "smooth local_map",
-    "landscape CurvatureMonitor",
-    "representation representation_geometry hooks",
-}  # fmt: skip
 NOT_CALLED = {"network SplineNetwork", "smooth LocalMap", "train TrainingMonitor"}  # made by others
 PARTS = ("network", "tiling", "train", "complexity", "normalization", "representation", "smooth", "landscape",
          "generative", "reports")  # fmt: skip
@@ -167,12 +162,6 @@ def test_a_picked_output_is_measured_like_a_model_that_returns_nothing_else(name
     assert same(ONE[name](ss.pick_output(both, "scores")), want)
     with pytest.raises(ss.UnsupportedModelError, match=r"returns 2 tensors: features \(N?.*pick_output\(model, 'feat"):
         ONE[name](both)
-
-
-@pytest.mark.parametrize("name", [name for name in ONE if name not in MODULES_ONLY])
-def test_a_traced_network_keeps_its_choice(name):
-    alone, both = (NORMED, TWO_NORMED) if name.endswith("+") else (NET, TWO)
-    assert same(ONE[name](ss.trace(both, X, output="scores")), ONE[name](alone))
 
 
 @pytest.mark.parametrize("name", ANY)

@@ -2,10 +2,8 @@
 
 import contextlib
 import inspect
-import itertools
 import sys
 import types
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from torch import nn
 import splinescope as ss
 from splinescope.support import compile, progress
 from splinescope.support.progress import sharing, stepping, telling
-from splinescope.tiling.measures import maps
 
 from .test_door import PARTS, public
 
@@ -227,36 +224,6 @@ def test_every_call_on_a_model_tells_how_far_it_is_or_says_why_not():
                     if "model" in taken and "progress" not in taken:
                         silent.add(f"{part}.{name}")
     assert silent == set(WITHOUT_PROGRESS)
-
-
-KERNEL = "compiled passes over tiles or walls, about a second for a million"
-SILENT_MEASURES = {
-    **dict.fromkeys(("bends", "centroids", "counts_by_depth", "dual_graph", "eccentricities"), KERNEL),
-    **dict.fromkeys(("fold_raster", "folds", "folds_per_length", "inradii", "topology"), KERNEL),
-}
-"""Measures of a tiling that tell nothing, and why."""
-
-
-def test_measures_of_a_tiling_tell_how_far_they_are_or_say_why_not(monkeypatch, capsys):
-    """Each with blocks of a few tiles, by a clock on which every look takes four seconds."""
-    net = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 3)).double().eval()
-    tiling = ss.tessellate(net, ss.Slice.axes([0.0, 0.0], (0, 1), -4, 4), progress=False)
-    monkeypatch.delenv("SPLINESCOPE_PROGRESS", raising=False)
-    times = itertools.count(step=4.0)
-    monkeypatch.setattr(progress, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
-    monkeypatch.setattr(maps, "_MOST_AT_ONCE", 4)
-    for name in ("maps", "check"):
-        monkeypatch.setattr(f"splinescope.tiling.measures.{name}.block_rows", lambda program: 4)
-    silent = set()
-    for name, measure in inspect.getmembers(ss.Tiling, inspect.isfunction):
-        given = list(inspect.signature(measure).parameters.values())[1:]
-        if name[0] != "_" and all(p.default is not p.empty or p.kind is p.VAR_KEYWORD for p in given):
-            capsys.readouterr()
-            with contextlib.suppress(ss.MissingExtraError):
-                getattr(replace(tiling), name)()  # a copy, since some are kept once measured
-            if "%" not in capsys.readouterr().err:
-                silent.add(name)
-    assert silent == set(SILENT_MEASURES)
 
 
 def test_inside_a_call_that_tells_others_are_silent(clock, capsys):

@@ -131,8 +131,3 @@ def test_a_thread_that_runs_modules_is_not_seen_while_another_is_watched():
         stop.set()
         thread.join()
     assert not errors
-
-
-if __name__ == "__main__":
-    check(threads=int(sys.argv[1]), calls=int(sys.argv[1]) * int(sys.argv[2]))
-    print("as in one thread")

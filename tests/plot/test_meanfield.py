@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot
 
 from splinescope import InputError
 from splinescope.meanfield import Data, TwoLayerBN, descend, flow
@@ -28,22 +27,6 @@ def net() -> TwoLayerBN:
 @pytest.fixture(scope="module")
 def path(net: TwoLayerBN, data: Data) -> Trajectory:
     return flow(net, data, times=[0, 0.5, 1], rtol=1e-3)
-
-
-def test_every_drawing_labels_its_axes(net: TwoLayerBN, data: Data, path: Trajectory) -> None:
-    axes = [
-        plot.plot_neurons(path),
-        plot.plot_neurons(descend(net, data, rate=0.1, iterations=2), index=1),
-    ]
-    for ax in axes:
-        assert ax.get_xlabel()
-        assert ax.get_ylabel()
-        ax.figure.canvas.draw()
-
-
-def test_a_drawing_uses_the_axes_it_is_given(path: Trajectory) -> None:
-    ax = pyplot.figure().add_subplot()
-    assert plot.plot_neurons(path, ax=ax) is ax
 
 
 def test_normalized_neurons_lie_on_the_ellipse_drawn(path: Trajectory) -> None:

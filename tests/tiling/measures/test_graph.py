@@ -9,55 +9,35 @@ import splinescope as ss
 
 from ... import cases
 
+POINTS = torch.tensor([[0.0, 0.0], [1.2, 0.4], [-0.9, 1.1], [-1.0, -0.8], [0.7, -1.3]], dtype=torch.float64)
 
-def lattice_net() -> nn.Sequential:
+
+class Lattice(nn.Module):
     """The max of five affine functions, behind a layer of pairs `relu(z) - relu(-z) = z` that fold without effect.
 
-    Planes touch a paraboloid at five points, so each is the largest on one convex piece. The max is taken as
-    `max(a, b) = a + relu(b - a)`, one plane after another, carrying x along as pairs.
+    Planes touch a paraboloid at five points, so each is the largest on one convex piece.
     """
-    points = torch.tensor([[0.0, 0.0], [1.2, 0.4], [-0.9, 1.1], [-1.0, -0.8], [0.7, -1.3]], dtype=torch.float64)
-    slopes, offsets = 2 * points, -(points**2).sum(1)
-    generator = torch.Generator().manual_seed(0)
-    w = torch.randn(18, 2, generator=generator, dtype=torch.float64)
-    b = torch.rand(18, generator=generator, dtype=torch.float64) - 0.5
-    first = nn.Linear(2, 36).double()
-    read = torch.linalg.pinv(w)  # x = read @ (z - b)
-    with torch.no_grad():
-        first.weight.copy_(torch.cat([w, -w]))
-        first.bias.copy_(torch.cat([b, -b]))
-    x_of = torch.cat([read, -read], 1)  # x + read @ b from the 36 units
-    shift = read @ b
-    layers: list[nn.Module] = [first, nn.ReLU()]
-    # state (best so far, x): before the first comparison, best = plane 0
-    state = torch.cat([(slopes[0] @ x_of)[None], x_of])
-    state_bias = torch.cat([(offsets[0] - slopes[0] @ shift)[None], -shift])
-    for k in range(1, 5):
-        compare = torch.cat([torch.tensor([[-1.0]], dtype=torch.float64), slopes[k][None]], 1)
-        rows = torch.cat([compare, torch.eye(3, dtype=torch.float64), -torch.eye(3, dtype=torch.float64)])
-        linear = nn.Linear(state.shape[1], 7).double()
-        with torch.no_grad():
-            linear.weight.copy_(rows @ state)
-            linear.bias.copy_(rows @ state_bias + torch.cat([offsets[k][None], torch.zeros(6)]))
-        layers += [linear, nn.ReLU()]
-        state = torch.cat([torch.zeros(3, 1), torch.eye(3), -torch.eye(3)], 1).double()
-        state[0, 0] = 1.0
-        state_bias = torch.zeros(3, dtype=torch.float64)
-    last = nn.Linear(7, 1).double()
-    with torch.no_grad():
-        last.weight.copy_(state[:1])
-        last.bias.zero_()
-    return nn.Sequential(*layers, last)
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(18, 2, generator=generator, dtype=torch.float64))
+        self.bias = nn.Parameter(torch.rand(18, generator=generator, dtype=torch.float64) - 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        z = x @ self.weight.T + self.bias
+        same = (z.relu() - (-z).relu() - self.bias) @ torch.linalg.pinv(self.weight).T
+        return (same @ (2 * POINTS).T - (POINTS**2).sum(1)).amax(1, keepdim=True)
 
 
-def test_lattice_network_has_hundreds_of_tiles_and_five_pieces() -> None:
-    tiling = ss.tessellate(lattice_net(), cases.Square)
-    assert tiling.count > 200
+def test_a_lattice_has_many_tiles_and_five_pieces() -> None:
+    tiling = ss.tessellate(Lattice(), cases.Square)
+    assert tiling.count > 100
     found = tiling.pieces()
     assert found.count == 5
     np.testing.assert_allclose(found.areas.sum(), tiling.view.size, rtol=1e-12)
     # the pieces are where each plane is the largest
-    points = np.array([[0.0, 0.0], [1.2, 0.4], [-0.9, 1.1], [-1.0, -0.8], [0.7, -1.3]])
+    points = POINTS.numpy()
     planes = tiling.centroids() @ (2 * points).T - (points**2).sum(1)
     for label in range(5):
         assert len(np.unique(planes[found.labels == label].argmax(1))) == 1

@@ -6,7 +6,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor, nn
 
 import splinescope as ss
@@ -38,13 +37,6 @@ def test_betti_numbers_of_known_shapes(shape: nn.Module, below: tuple[int, ...],
     assert found.sizes.sum() == pytest.approx(64.0)
 
 
-def test_the_surface_of_a_ring_has_numbers_1_2_1() -> None:
-    """Closed and connected: b0 = b2 = 1; Euler's number 0 leaves b1 = 2."""
-    mesh = space(shapes3d.Torus()).level_set(0.0)
-    assert mesh.closed
-    assert (mesh.components, 2 * mesh.components - mesh.euler) == (1, 2)
-
-
 class Disc(nn.Module):
     """||x|_1 - 1| - 0.25 on a plane: a ring, with its inside and outside."""
 
@@ -60,25 +52,6 @@ def test_a_ring_on_a_plane_has_a_gap() -> None:
     assert found.sizes[0] == pytest.approx(2 * (1.25**2 - 0.75**2))
     assert tiling.topology(-0.3)["below"] == (0, 0)
     assert tiling.topology(10.0)["below"] == (1, 0)
-
-
-def test_classes_of_a_random_network_agree_with_a_fine_grid() -> None:
-    """Components of the regions on a grid that is finer than every part of them."""
-    from scipy.ndimage import label
-
-    net = plain_mlp(3, 10, 10, 3)
-    grid = np.linspace(-2, 2, 121)
-    points = np.stack(np.meshgrid(grid, grid, grid, indexing="ij"), 3).reshape(-1, 3)
-    with torch.no_grad():
-        net[-1].bias -= net(torch.from_numpy(points[::400].copy())).mean(0)
-    tiling = ss.tessellate(net, cube(3, 2.0))
-    found = tiling.topology()
-    winners = tiling.outputs(points).argmax(1).reshape(121, 121, 121)
-    for c in range(3):
-        _, parts = label(winners == c)
-        assert found[c][0] == parts
-        assert found.sizes[c] == pytest.approx(64 * np.mean(winners == c), rel=0.1)
-    assert "components" in found.summary()
 
 
 def rank(columns: list[int]) -> int:
