@@ -121,10 +121,8 @@ def results() -> dict[str, Result]:
         "local": ss.generative.local_geometry(net, x),
         "frame": ss.local_complexity(net, x, radius=0.1),
         "distance": ss.local_complexity(net, x, radius=0.1, method="distance"),
-        "exact": ss.local_complexity(net, x[:2], radius=0.1, method="exact"),
         "robustness": ss.complexity.robustness(net, x, net(x).argmax(1), epsilons=0.1, steps=2, restarts=1, queries=2),
         "distances": ss.normalization.fold_distances(net, x),
-        "density": ss.normalization.fold_density(net, x, view, cells=12),
         "report": ss.normalization_report(net, x),
         "geometry": ss.representation_geometry(net, x),
         "layer": ss.representation_geometry(net, x)[0],
@@ -215,7 +213,7 @@ def test_what_is_no_result_prints_in_one_line_too(tmp_path):
 
 def test_how_sure_a_count_is_depends_on_how_it_was_made(made):
     """A frame sees no fold that is not there; the linearized distance may err both ways."""
-    assert [made[m].certainty for m in ("frame", "distance", "exact")] == ["bound", "estimate", "exact"]
+    assert [made[m].certainty for m in ("frame", "distance")] == ["bound", "estimate"]
     shallow = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 2)).double()
     one = ss.local_complexity(shallow, torch.zeros(3, 2, dtype=torch.float64), radius=0.1)
     assert one.certainty == "exact"  # one layer: the frame's cross-polytope is read exactly

@@ -87,9 +87,7 @@ ONE: dict[str, Callable[..., Any]] = {
     "complexity robustness": lambda m, x=X: complexity.robustness(
         m, x, Y, epsilons=0.1, steps=2, restarts=1, queries=2, generator=seeded()
     ).summary(),
-    "complexity local_complexity exact": lambda m: ss.local_complexity(m, X[:2], radius=0.5, method="exact").counts,
     "normalization fold_distances": lambda m: normalization.fold_distances(m, X).summary(),
-    "normalization fold_density": lambda m, x=X: normalization.fold_density(m, x, VIEW, cells=4).summary(),
     "normalization normalization_report": lambda m: ss.normalization_report(m, X).summary(),
     "normalization initialize_": changed(lambda m: ss.initialize_(m, X)),
     "normalization boundary_jitter +": lambda m, x=X: (
@@ -199,7 +197,7 @@ class Forked(nn.Module):
         return None, {"right": self.right(z), "left": self.left(z)}
 
 
-@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+@pytest.mark.parametrize("method", ["frame", "distance"])
 def test_folds_of_other_outputs_do_not_count(method):
     model = Forked().double()
     left, right = (ss.pick_output(model, f"1.{name}") for name in ("left", "right"))

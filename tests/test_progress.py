@@ -160,7 +160,6 @@ def test_long_calls_tell_the_caller_how_far_they_are():
         "timeline": timeline,
         "complexity": lambda p: ss.local_complexity(net, x, radius=0.1, chunk_bytes=64, progress=p),
         "distances": lambda p: ss.local_complexity(net, x, radius=0.1, method="distance", chunk_bytes=64, progress=p),
-        "tiles": lambda p: ss.local_complexity(net, x[:3], radius=0.1, method="exact", progress=p),
         "attacks": lambda p: ss.complexity.robustness(
             net, x, net(x).argmax(1), epsilons=0.1, steps=1, queries=1, progress=p
         ),

@@ -173,7 +173,7 @@ def test_the_package_imports_nothing_of_the_second_distribution() -> None:
 
 
 def test_parts_are_attributes_whatever_has_been_loaded() -> None:
-    command = "import splinescope as ss; ss.data, ss.normalization.fold_density, ss.plot.film"
+    command = "import splinescope as ss; ss.data, ss.normalization.fold_distances, ss.plot.film"
     subprocess.run([sys.executable, "-c", command], check=True)
     with pytest.raises(AttributeError, match="nothing"):
         splinescope.nothing  # noqa: B018

@@ -15,7 +15,8 @@ from sklearn.datasets import make_moons
 
 import splinescope as ss
 from splinescope.normalization import with_statistics
-from splinescope.plot.normalization import plot_fold_density, plot_fold_distances
+from splinescope.plot.normalization import plot_fold_distances
+from splinescope_research import fold_density
 from splinescope_research.normalizations import normalized_mlp
 
 x = torch.from_numpy(make_moons(60, noise=0.08, random_state=0)[0] + np.array([0.5, 0.5]))
@@ -38,8 +39,8 @@ models = {"random bias": plain, "batch norm": with_statistics(network("batch"), 
 
 figure, axes = plt.subplots(1, 3, figsize=(8.6, 3.9), layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
-    density = ss.normalization.fold_density(model, x, view, cells=96)
-    plot_fold_density(density, 3, ax)
+    density = fold_density(model, x, view, cells=96)
+    density.plot(3, ax)
     image = ax.collections[0]
     image.colorbar.remove()
     image.set(cmap="magma", clim=(0, 60))

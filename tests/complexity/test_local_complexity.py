@@ -113,7 +113,6 @@ def test_a_last_sigmoid_is_an_ending_and_an_inner_one_a_site() -> None:
         ({"radius": 1.0, "directions": torch.ones(2, 3)}, "orthonormal"),
         ({"radius": 1.0, "directions": torch.ones(2, 4)}, r"shape \(P, 3\)"),
         ({"radius": 1.0, "directions": 2, "method": "distance"}, "belong to"),
-        ({"radius": 1.0, "directions": 3, "method": "exact"}, "span the plane"),
         ({"radius": 1.0, "chunk_bytes": 0}, "chunk_bytes"),
     ],
 )
@@ -122,7 +121,7 @@ def test_bad_arguments_are_named(arguments: dict, message: str) -> None:
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 3), **arguments)
 
 
-@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+@pytest.mark.parametrize("method", ["frame", "distance"])
 def test_layers_that_act_differently_in_training_are_refused_there(method: str) -> None:
     model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 1))
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
@@ -137,7 +136,7 @@ def test_layers_that_act_differently_in_training_are_refused_there(method: str) 
         assert torch.equal(local_complexity(model, x, radius=0.5, method=method).counts, expected)
 
 
-@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+@pytest.mark.parametrize("method", ["frame", "distance"])
 def test_a_max_pool_over_padding_alone_is_refused(method: str) -> None:
     model = nn.Sequential(nn.Linear(2, 4), nn.Unflatten(1, (1, 4)), nn.MaxPool1d(2, 1, 1, dilation=5))
     with pytest.raises(ss.UnsupportedModelError, match="max_pool1d has a window that lies in the padding altogether"):
@@ -167,7 +166,7 @@ def test_recurrent_layers_are_named_and_not_left_out(layer: nn.Module, op: str, 
         local_complexity(Recurrent(layer).eval(), torch.randn(2, 5, 3), radius=0.1, method=method)
 
 
-@pytest.mark.parametrize("method", ["frame", "distance", "exact"])
+@pytest.mark.parametrize("method", ["frame", "distance"])
 def test_a_missing_batch_axis_of_a_traced_network_is_named(method: str) -> None:
     net = ss.trace(nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU()).eval(), torch.zeros(1, 3, 4, 4))
     with pytest.raises(ss.InputError, match=r"the batch axis is missing, give x\[None\]"):
@@ -177,8 +176,6 @@ def test_a_missing_batch_axis_of_a_traced_network_is_named(method: str) -> None:
 def test_bad_models_and_points_are_named() -> None:
     with pytest.raises(ss.InputError, match=r"rows of shape \(5,\)"):
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 5), radius=1.0)
-    with pytest.raises(ss.InputError, match="at least 2 numbers"):
-        local_complexity(mlp(1, 4, 1), torch.zeros(1, 1), radius=1.0, method="exact")
     with pytest.raises(ss.InputError, match="floating-point"):
         local_complexity(mlp(3, 4, 1), torch.zeros(1, 3, dtype=torch.int64), radius=1.0)
     with pytest.raises(ss.UnsupportedModelError, match="No activation was seen"):
@@ -236,7 +233,7 @@ def test_auto_is_half_the_spacing_for_every_method_and_told():
     net = nn.Sequential(nn.Linear(2, 30), nn.ReLU(), nn.Linear(30, 1))
     x = torch.randn(40, 2)
     half = ss.complexity.data_spacing(x) / 2
-    for method in ("frame", "distance", "exact"):
+    for method in ("frame", "distance"):
         found = ss.local_complexity(net, x[:9], method=method, radius=half)
         assert torch.equal(ss.local_complexity(net, x, method=method).counts[:9], found.counts)
         assert ss.local_complexity(net, x, method=method).radius == half

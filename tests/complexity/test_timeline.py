@@ -157,7 +157,7 @@ def test_the_commands(run: tuple, tmp_path: Path) -> None:
     assert {"complexity/train", "complexity/test", "complexity/random"} <= found.keys()
     assert load_timeline(tmp_path / "r.timeline").steps.tolist() == [0, 20, 40]
     arguments = ["complexity", model, "--data", data, "--radius", "0.1"]
-    for method in ("frame", "distance", "exact"):
+    for method in ("frame", "distance"):
         result = CliRunner().invoke(main, [*arguments, "--method", method, "--json"])
         assert result.exit_code == 0, result.output
         assert json.loads(result.stdout)["points"] == 60

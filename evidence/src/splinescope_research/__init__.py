@@ -9,6 +9,7 @@ from .convergence import convergence_study
 from .density_flow import density_flow
 from .depth_profile import depth_profile
 from .expected_gram import expected_gram
+from .fold_density import fold_density
 from .fold_monitor import FoldMonitor
 from .full_rank import full_rank_width
 from .invariant import invariant_representation, odd_point_step
@@ -44,6 +45,7 @@ __all__ = [
     "depth_profile",
     "entropy_map",
     "expected_gram",
+    "fold_density",
     "frechet_distance",
     "full_rank_width",
     "invariant_representation",

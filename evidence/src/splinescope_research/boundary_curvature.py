@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from splinescope.complexity.attacks import Scores, rows_at_once
+from splinescope.complexity.attacks import Scores
 from splinescope.complexity.robustness import class_scores
 from splinescope.network.readable import unwrap
 from splinescope.smooth.capture import Forward, undisturbed
@@ -232,3 +232,29 @@ def _dot(u: Tensor, v: Tensor) -> Tensor:
 
 def _unit(v: Tensor) -> Tensor:
     return v / _wide(v.flatten(1).norm(dim=1).clamp_min(1e-300), v)
+
+
+_MEMORY = 64 << 20  # bytes
+
+
+def rows_at_once(scores: Scores, row: Tensor) -> int:
+    """How many rows `[1, *shape]`, up to 1024, can be differentiated together within 64 MB that autograd keeps.
+
+    What a second row adds is counted: weights are kept once.
+    """
+    one, two = (_bytes_kept(scores, row.expand(count, *row.shape[1:])) for count in (1, 2))
+    return max(1, min(1024, _MEMORY // max(1, two - one)))
+
+
+def _bytes_kept(scores: Scores, x: Tensor) -> int:
+    """Bytes of all memory that autograd keeps to differentiate the scores."""
+    kept: dict[int, int] = {}
+
+    def count(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        values = scores(x.detach().clone().requires_grad_(True))
+    del values  # what it keeps lives until here, so that no address is met twice
+    return sum(kept.values())

@@ -1,4 +1,4 @@
-"""Drawings of what these tools find: soft tiles, steering, densities and speeds of neurons, the loss."""
+"""Drawings of what these tools find: soft tiles, steering, densities and speeds of neurons, folds, the loss."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .convergence import ConvergenceStudy
     from .density_flow import DensityPath
+    from .fold_density import FoldDensity
     from .loss_section import LossSection
     from .meanfield_effects import FirstStep, LearningRateStudy, SpeedByDirection
     from .polynomial_section import PolynomialSection
@@ -191,3 +192,21 @@ def _plot_plane(section: LossSection, ax: Axes, color: str, breaks: bool) -> Non
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
     ax.set_title(f"{section.count} quadratic pieces")
     ax.figure.colorbar(drawn, ax=ax, label=label)
+
+
+def plot_fold_density(density: FoldDensity, depth: int, ax: Axes | None = None) -> Axes:
+    """One layer's fold density on a 2-D slice, with the data on top."""
+    ax = new_axes(ax)
+    raster = density.rasters[depth]
+    assert raster.y_edges is not None
+    image = ax.pcolormesh(raster.x_edges, raster.y_edges, raster.density, cmap="viridis", rasterized=True)
+    on = density.offsets == 0
+    ax.plot(*density.points[on].T, ".", color="white", markersize=3)
+    ax.plot(
+        *density.points[~on].T, ".", markerfacecolor="none", markeredgecolor="white", markeredgewidth=0.4, alpha=0.5
+    )
+    ax.set(xlim=(raster.x_edges[0], raster.x_edges[-1]), ylim=(raster.y_edges[0], raster.y_edges[-1]))
+    ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
+    ax.set_title(f"layer {depth}", fontsize="medium")
+    ax.figure.colorbar(image, ax=ax, label="folds per unit of area" if density.tiles == 0 else "fold length per area")
+    return ax

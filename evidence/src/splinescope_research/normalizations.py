@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from splinescope.network.readable import check_mode, unwrap
 from splinescope.network.watching.intercept import Hooked
-from splinescope.normalization.density import FoldDensity
 from splinescope.normalization.jitter import with_statistics
 from splinescope.support.checks import as_rows, check_choice
 from splinescope.support.display import Result
@@ -22,6 +21,8 @@ from splinescope.support.errors import InputError
 from splinescope.support.progress import Progress, sharing
 from splinescope.tiling import Slice
 from splinescope.tiling.measures.folds import Raster
+
+from .fold_density import FoldDensity
 
 NORMALIZATIONS: dict[str, str] = {
     "none": "piecewise affine",

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from splinescope.complexity.attacks import Norm
-from splinescope.complexity.robustness import robustness
+from splinescope.complexity.robustness import class_scores, robustness
+from splinescope.network.readable import floating_like
 from splinescope.smooth.capture import Forward
 from splinescope.smooth.soften import soften
 from splinescope.support.checks import as_rows, check_choice
@@ -18,7 +20,7 @@ from splinescope.support.display import Result, table
 from splinescope.support.errors import InputError
 from splinescope.support.progress import Progress, sharing
 
-from .boundary_curvature import NoBoundary, boundary_curvature
+from .boundary_curvature import NoBoundary, boundary_curvature, rows_at_once
 from .drawings import plot_steering
 
 BETAS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
@@ -137,9 +139,11 @@ def steer(
             share(number / len(order))
             soft = ends.get(beta) or soften(model, beta, mix=mix)
             others = [other for end, other in ends.items() if end != beta]
+            like = floating_like(soft, torch.zeros(0))
+            together = rows_at_once(class_scores(soft, forward), points[:1].to(like.device, like.dtype))
             found = robustness(soft, points, answers, epsilons=epsilon, norm=norm, steps=steps, restarts=restarts,
                                queries=queries, transfer_from=others, bounds=bounds, forward=forward,
-                               batch_size=None)  # fmt: skip
+                               batch_size=together)  # fmt: skip
             try:
                 bent = boundary_curvature(soft, points, places=places, reach=reach, forward=forward)
                 reach, turn, error = bent.reach, bent.mean, bent.error

@@ -103,7 +103,7 @@ def volume_command(
     found = log_volume(generator, z, top_k=top_k, output=output, tangents=tangents)
     finite = found.log[found.log.isfinite()]
     quantiles = torch.quantile(finite, torch.tensor([0.05, 0.5, 0.95]).double()).tolist() if len(finite) else []
-    names = ("log", "log_pseudo", "rank", "singular_values", "error")
+    names = ("log", "log_pseudo", "rank", "singular_values")
     write_arrays(out, {"latents": z.numpy(), **{name: getattr(found, name).numpy() for name in names}})
     summary = {
         "latents": len(z),

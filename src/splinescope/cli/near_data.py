@@ -14,9 +14,8 @@ from .inputs import MODEL_HELP, data_option, model_arguments, radius_option, rea
 @model_arguments
 @data_option
 @radius_option
-@click.option("--method", type=click.Choice(["frame", "distance", "exact"]), default="frame", show_default=True,
-              help="frame: signs at the vertices x +- r v; distance: |z| / |grad z| <= r; exact: tiles of a random "
-                   "plane.")  # fmt: skip
+@click.option("--method", type=click.Choice(["frame", "distance"]), default="frame", show_default=True,
+              help="frame: signs at the vertices x +- r v; distance: |z| / |grad z| <= r.")  # fmt: skip
 @click.option("--directions", type=int, help="frame: number of directions; 25, or the input size if less.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random directions.")
 @shape_option
@@ -54,8 +53,6 @@ def complexity_command(
         "what": found.what,
         **{f"mean folds, {name}": mean for name, mean in zip(found.names, means, strict=True)},
     }
-    if found.tiles is not None:
-        result["mean tiles"] = float(found.tiles.double().mean())
     echo_result(result, as_json)
 
 

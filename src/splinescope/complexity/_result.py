@@ -13,14 +13,13 @@ from torch import Tensor
 from ..network.program import Site, site_names
 from ..support.display import Certainty, Result, table
 
-Method = Literal["frame", "distance", "exact"]
+Method = Literal["frame", "distance"]
 
 _WHAT = {
     "frame": "units that switch among the points x +- r v, for the directions v of the frame: never too many; too few "
     "where earlier folds meet the neighborhood or a fold passes between these points",
     "distance": "units with |z| / ||grad z|| <= r: the linearized distance to the fold; exact where no earlier "
     "fold meets the ball and the network is affine up to there, an estimate otherwise",
-    "exact": "units with a wall inside the disc of the 2-D slice, and tiles that meet it, from the exact tiling",
 }
 
 
@@ -31,9 +30,8 @@ class LocalComplexity(Result):
     Attributes:
         counts: `[N, S]` int64: folds of each site near each point.
         neurons: `[N, S]` int64: how many of its neurons they belong to: one that bends twice (ReLU6) may have two.
-        tiles: `[N]` int64, number of tiles; only from method "exact", else None.
         sites: The S sites, in execution order (a site of a watched module has its place in that order as depth).
-        method: "frame", "distance" or "exact".
+        method: "frame" or "distance".
         radius: Size r of the neighborhood.
         region: The neighborhood, in words.
         affine: Per site, whether the network up to there is affine as long as no fold is crossed: not so behind layer
@@ -42,7 +40,6 @@ class LocalComplexity(Result):
 
     counts: Tensor
     neurons: Tensor
-    tiles: Tensor | None
     sites: tuple[Site, ...]
     method: Method
     radius: float
@@ -96,6 +93,4 @@ class LocalComplexity(Result):
     @cached_property
     def exact(self) -> Tensor:
         """`[N, S]` bool: where a count is exact: no fold of an earlier site meets the neighborhood."""
-        if self.method == "exact":
-            return torch.ones_like(self.counts, dtype=torch.bool)
         return (self.counts.cumsum(1) - self.counts == 0) & torch.tensor(self.affine)

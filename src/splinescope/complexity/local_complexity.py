@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import numbers
 from typing import Any
@@ -15,10 +14,8 @@ from ..network.readable import check_mode, unwrap
 from ..network.watching.sites import Forward, sites_of
 from ..support.checks import as_rows, check_choice, check_generator, check_rows_of, check_whole
 from ..support.errors import InputError
-from ..support.evaluating import evaluating
 from ..support.progress import Progress, check_progress, sharing
 from ._result import LocalComplexity, Method
-from .exact_tiles import exact_counts
 from .humayun2024_frame import frame_counts
 from .linear_distance import distance_counts
 from .neighborhoods import Radius, as_radius, random_frame
@@ -42,7 +39,7 @@ def local_complexity(
 ) -> LocalComplexity:
     """Count, for each point and site, the folds that pass through a neighborhood of the point.
 
-    Three methods:
+    Two methods:
 
     - "frame": P random orthonormal directions, shared by all points. A unit counts if its sign is not constant over
       the 2P vertices `x +- r v_p`. Never counts a fold that is not there; exact for the first site on the hull of
@@ -50,10 +47,8 @@ def local_complexity(
       fold's normal (0.0805 r for D = 784, P = 25), so values with different D, P or r are not comparable.
     - "distance": a unit counts if `|z| / ||grad_x z|| <= r`, the linearized distance to its fold. Exact for the first
       site, an estimate deeper.
-    - "exact": tiles and folds in a disc about the point in a 2-D plane, from the exact tiling
-      (piecewise-affine networks only).
 
-    "frame" and "distance" take any torch module: every activation that runs in its forward pass is a site, and smooth
+    Both take any torch module: every activation that runs in its forward pass is a site, and smooth
     ones (GELU, SiLU, sigmoid, tanh) count by the sign of their gate. The model runs in its own dtype and on its own
     device, and is left as found. Batch norm and dropout in training mode are refused: call `model.eval()`, or use
     `ComplexityMonitor` inside a training loop.
@@ -63,9 +58,8 @@ def local_complexity(
         x: `[N, *input shape]` points.
         radius: r, the size of the neighborhood. "auto" is half the median distance of a
             point of `x` to its nearest other point (`data_spacing`); the result tells it.
-        method: "frame", "distance" or "exact".
-        directions: For "frame", the number P (25, or D if that is less) or `[P, *input shape]` orthonormal directions;
-            for "exact", `[2, *input shape]` that span the plane, two random ones if None.
+        method: "frame" or "distance". Exactly, in all dimensions, `space.explore` counts the tiles of a ball.
+        directions: For "frame", the number P (25, or D if that is less) or `[P, *input shape]` orthonormal directions.
         forward: How to call the model on a batch, `(model, x) -> anything`, e.g.
             `lambda m, x: m(inputs_embeds=x)`; `model(x)` if None.
         generator: Source of random directions. None: a fresh one with seed 0, so that calls are comparable and the
@@ -77,7 +71,7 @@ def local_complexity(
     Returns:
         Counts `[N, S]`, and what they are.
 
-    Cost: "frame" 2P forward passes per point, at most 1.3 times their time; "distance" about 2D; "exact" a tiling.
+    Cost: "frame" 2P forward passes per point, at most 1.3 times their time; "distance" about 2D.
 
     Example:
         >>> import torch, splinescope as ss
@@ -88,7 +82,7 @@ def local_complexity(
     Reference: Humayun, Balestriero, Baraniuk, "Deep Networks Always Grok and Here is Why"; Balestriero, Humayun,
     Baraniuk, "On the Geometry of Deep Learning", "The dynamic geometry of learning".
     """
-    check_choice(method, "method", ("frame", "distance", "exact"))
+    check_choice(method, "method", ("frame", "distance"))
     check_progress(progress)
     if chunk_bytes is not None:
         chunk_bytes = check_whole(chunk_bytes, "chunk_bytes")
@@ -100,19 +94,7 @@ def local_complexity(
     radius = as_radius(radius, points)
     shape, size = tuple(points.shape[1:]), math.prod(points.shape[1:])
     if method == "distance" and directions is not None:
-        raise InputError("directions belong to the methods 'frame' and 'exact'; 'distance' has none.")
-    if method == "exact":
-        if size < 2:
-            raise InputError("method 'exact' needs inputs of at least 2 numbers, which a plane has; got 1.")
-        plane = _as_frame(2 if directions is None else directions, shape, generator)
-        if len(plane) != 2:
-            raise InputError(f"directions of method 'exact' must be the 2 that span the plane, got {len(plane)}.")
-        mode = evaluating(model) if isinstance(model, nn.Module) else contextlib.nullcontext()
-        with mode, sharing(progress, "local complexity") as share:
-            counts, neurons, tiles, network = exact_counts(model, points, plane, radius, share)
-        exact = (True,) * counts.shape[1]
-        where = f"disc of radius {radius:g}"
-        return LocalComplexity(counts, neurons, tiles, network.sites, method, radius, where, exact)
+        raise InputError("directions belong to the method 'frame'; 'distance' has none.")
     frame = None
     if method == "frame":
         frame = _as_frame(min(size, _DIRECTIONS) if directions is None else directions, shape, generator)
@@ -125,7 +107,7 @@ def local_complexity(
         else:
             found = distance_counts(net, points, radius, block, share)
             where = f"ball of radius {radius:g}"
-        return LocalComplexity(*found, None, net.sites, method, radius, where, net.affine)
+        return LocalComplexity(*found, net.sites, method, radius, where, net.affine)
 
 
 def _as_points(x: Any) -> Tensor:

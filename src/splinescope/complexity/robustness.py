@@ -21,7 +21,7 @@ from ..support.display import Result, table
 from ..support.errors import InputError
 from ..support.evaluating import evaluating
 from ..support.progress import Progress, check_progress, sharing
-from .attacks import Norm, Scores, margins, pgd, random_search, rows_at_once
+from .attacks import Norm, Scores, margins, pgd, random_search
 
 _HIDDEN = 0.1
 """Share of points beyond which what the gradient attack missed is a sign of masking. Local maxima alone cost it up to
@@ -105,7 +105,7 @@ def robustness(
     bounds: tuple[float, float] | None = None,
     forward: Forward | None = None,
     generator: torch.Generator | None = None,
-    batch_size: int | None = 1024,
+    batch_size: int = 1024,
     progress: Progress | bool | None = None,
 ) -> Robustness:
     """Accuracy of a classifier under perturbations of given sizes.
@@ -129,7 +129,7 @@ def robustness(
         bounds: (low, high) of valid inputs.
         forward: How to call the model, `(model, x) -> scores`.
         generator: Source of random starts; a fresh one with seed 0 if None.
-        batch_size: Points attacked at once; None is at most 1024 and as many as keep their activations below 64 MB.
+        batch_size: Points attacked at once.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
@@ -153,8 +153,7 @@ def robustness(
     steps, restarts, queries = (
         check_whole(value, name) for value, name in ((steps, "steps"), (restarts, "restarts"), (queries, "queries"))
     )
-    if batch_size is not None:
-        check_whole(batch_size, "batch_size")
+    check_whole(batch_size, "batch_size")
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be (low, high) with low < high, got {bounds!r}.")
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
@@ -183,8 +182,6 @@ def robustness(
             if not bool(((points >= bounds[0] - slack) & (points <= bounds[1] + slack)).all()):
                 span = f"{float(points.min()):g} to {float(points.max()):g}"
                 raise InputError(f"x must lie within bounds {bounds!r}, got {span}.")
-        if batch_size is None:
-            batch_size = rows_at_once(scores, points[:1])
         parts = zip(points.split(batch_size), answers.split(batch_size), strict=True)
         right = torch.cat([margins(scores(some), classes) > 0 for some, classes in parts])
         standing = {name: right.clone() for name in ("gradient", "search", "transfer")}

@@ -254,18 +254,18 @@ class PolaritySampler(Shown):
     def _shard(self, number: int, n: int) -> Pool:
         rng = torch.Generator().manual_seed((self.seed * 1_000_003 + number) % 2**32)  # torch keeps 32 bits of a seed
         z = self.domain.draw(SHARD, rng)[:n]
-        found = self._volumes(z, rng)
+        found = self._volumes(z)
         return Pool(z, found.singular_values.cpu(), found.rank.cpu(), found.log.cpu())
 
-    def _volumes(self, z: Tensor, generator: torch.Generator) -> Volumes:
+    def _volumes(self, z: Tensor) -> Volumes:
+        along = self.domain.tangents(z)
         return log_volume(
-            self.model, self._shaped(z), top_k=self.top_k, output=self.output, tangents=self.domain.tangents(z),
-            generator=generator, progress=False,
-        )  # fmt: skip
+            self.model, self._shaped(z), top_k=self.top_k, output=self.output, tangents=along, progress=False
+        )
 
     def _evaluate(self, rho: float) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         def run(z: Tensor) -> tuple[Tensor, Tensor]:
-            volume = self._volumes(z, torch.Generator().manual_seed(self.seed)).log.cpu()
+            volume = self._volumes(z).log.cpu()
             return volume, self._log_target(z, volume, rho)
 
         return run

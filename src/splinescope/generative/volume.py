@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..support.checks import check_whole
-from ..support.display import Certainty, Result
+from ..support.display import Result
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, stepping
 from .pushforward import Bound, LatentMap, latent_map
@@ -16,7 +16,6 @@ from .pushforward import Bound, LatentMap, latent_map
 _CHUNK_BYTES = 12 << 20  # Jacobians of the latents that go through together: they should stay in the cache
 _JACOBIAN_BYTES = 512 << 20  # a single latent's Jacobian beyond this is never formed
 _SQUARING_LIMIT = 1e-6  # eigenvalue ratio of A^T A below which float64 squaring costs more than 1e-9 of a value
-_TOLERANCE = 1e-9  # of the top-k block method, in the logarithm
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,9 +27,7 @@ class Volumes(Result):
         log_pseudo: `[N]` the same over the non-zero singular values only (0 where all are zero).
         rank: `[N]` how many singular values are non-zero (numerical rank; see `log_volume`).
         singular_values: `[N, k]` descending; k = d, or `top_k`.
-        error: `[N]` of `log`: 0 where exact to rounding; a bound for the block method.
         output: "after" the generator's final tanh, sigmoid or softmax, or "before" it.
-        certainty: "exact" to rounding; "bound" where `error` bounds it (the block method).
 
     All are float64 (rank: int64), on the device of the latents.
     """
@@ -39,17 +36,11 @@ class Volumes(Result):
     log_pseudo: Tensor
     rank: Tensor
     singular_values: Tensor
-    error: Tensor
     output: str = "after"
-    certainty: Certainty = "exact"
+    certainty = "exact"
 
     def __len__(self) -> int:
         return len(self.log)
-
-    @property
-    def assurance(self) -> str:
-        bound = f" Logs are off by at most {float(self.error.max()):.2g}." if self.certainty == "bound" else ""
-        return super().assurance + bound
 
 
 def log_volume(
@@ -61,7 +52,6 @@ def log_volume(
     tangents: Tensor | None = None,
     rtol: float | None = None,
     batch_size: int | None = None,
-    generator: torch.Generator | None = None,
     progress: Progress | bool | None = None,
 ) -> Volumes:
     """Log of the volume factor `sqrt(det(A^T A)) = prod_i sigma_i(A)` of a generator at latents.
@@ -75,15 +65,13 @@ def log_volume(
         model: A module from `[N, *latent shape]` to `[N, ...]`, in eval mode. Not changed. Of a conditional generator
             give a module that fixes the condition.
         z: `[N, *latent shape]`; taken in the generator's dtype and to its device.
-        top_k: Only the product of the k largest singular values. Large latents use a block Krylov method that stops
-            at an error below 1e-9 in the logarithm, or when it has become exact.
+        top_k: Only the product of the k largest singular values.
         output: "after" the final tanh, sigmoid or softmax (what the generator returns), or "before" it.
         tangents: `[N, d, k]` directions to restrict A to, e.g. the tangent space of a sphere; all of latent space
             if None.
         rtol: A singular value counts as zero below rtol times the largest; default max(D, d) * eps of the
             generator's dtype.
         batch_size: Latents per batch; by memory if None.
-        generator: Source of the block method's start.
         progress: None: shown once it takes a few seconds; True, False, or a function of (share done, what it is at).
 
     Returns:
@@ -111,59 +99,29 @@ def log_volume(
     directions = size if tangents is None else tangents.shape[2]
     if top_k is not None:
         check_whole(top_k, "top_k", most=directions)  # the latent size
-    random = generator if generator is not None else torch.Generator().manual_seed(0)
-    work = _Work(mapping, directions, top_k, random, batch_size)
+    per_latent = directions * mapping.outputs * (8 + torch.finfo(mapping.dtype).bits // 8)
+    fitting = max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
+    chunk = fitting if batch_size is None else check_whole(batch_size, "batch_size")
+    block = max(1, _JACOBIAN_BYTES * directions // (4 * per_latent)) if per_latent > _JACOBIAN_BYTES else None
+    values = torch.zeros(len(z), top_k or directions, dtype=torch.float64, device=z.device)
+    every = torch.eye(size, dtype=mapping.dtype, device=mapping.device)[:, None]
     with torch.no_grad():
-        values, errors = work.run(z, tangents, progress)
-    values, errors = values.to(z.device), errors.to(z.device)
+        for start in stepping(range(0, len(z), chunk), progress, "volumes"):
+            rows = slice(start, start + chunk)
+            points = mapping.cast(z[rows])
+            basis = every if tangents is None else mapping.cast(tangents[rows]).movedim(2, 0)
+            if block is None:
+                found = singular_values_of(mapping.columns(points, basis))
+            else:
+                gram = gram_by_blocks(mapping, points, basis, block)
+                found = torch.linalg.eigvalsh(gram).clamp_min(0.0).sqrt().flip(-1)
+            values[rows] = found[:, : values.shape[1]].to(z.device)
     tolerance = rtol if rtol is not None else max(mapping.outputs, directions) * torch.finfo(mapping.dtype).eps
     nonzero = values > tolerance * values.amax(1, keepdim=True) if values.shape[1] else values > 0
     log_pseudo = torch.where(nonzero, values.log(), torch.zeros_like(values)).sum(1)
     rank = nonzero.sum(1)
     log = torch.where(rank == values.shape[1], log_pseudo, torch.full_like(log_pseudo, -torch.inf))
-    return Volumes(log, log_pseudo, rank, values, errors, output, "bound" if bool(errors.any()) else "exact")
-
-
-class _Work:
-    """Singular values of a batch of latents, by the method that fits the sizes."""
-
-    def __init__(
-        self, mapping: LatentMap, directions: int, top_k: int | None, generator: torch.Generator,
-        batch_size: int | None,
-    ) -> None:  # fmt: skip
-        self.mapping, self.top_k, self.rng = mapping, top_k, generator
-        self.kept = directions if top_k is None else top_k
-        per_latent = directions * mapping.outputs * (8 + torch.finfo(mapping.dtype).bits // 8)
-        # a block costs three passes a vector, and a few blocks are needed
-        self.krylov = top_k is not None and 12 * (top_k + 8) < directions
-        self.blocked = per_latent > _JACOBIAN_BYTES
-        self.block = max(1, _JACOBIAN_BYTES * directions // (4 * per_latent)) if self.blocked else directions
-        fitting = max(1, min(1024, _CHUNK_BYTES // max(per_latent, 1)))
-        self.chunk = fitting if batch_size is None else check_whole(batch_size, "batch_size")
-
-    def run(self, z: Tensor, tangents: Tensor | None, progress: Progress | bool | None) -> tuple[Tensor, Tensor]:
-        values = torch.zeros(len(z), self.kept, dtype=torch.float64)
-        errors = torch.zeros(len(z), dtype=torch.float64)
-        for start in stepping(range(0, len(z), self.chunk), progress, "volumes"):
-            rows = slice(start, start + self.chunk)
-            along = None if tangents is None else self.mapping.cast(tangents[rows]).movedim(2, 0)
-            found, error = self._chunk(self.mapping.cast(z[rows]), along)
-            values[rows], errors[rows] = found[:, : self.kept].cpu(), error.cpu()
-        return values, errors
-
-    def _chunk(self, z: Tensor, tangents: Tensor | None) -> tuple[Tensor, Tensor]:
-        mapping = self.mapping
-        exact = torch.zeros(len(z), dtype=torch.float64, device=z.device)
-        basis = (
-            torch.eye(mapping.latent_size, dtype=z.dtype, device=z.device)[:, None] if tangents is None else tangents
-        )
-        if self.krylov:
-            assert self.top_k is not None
-            return krylov_top(mapping, z, basis, self.top_k, _TOLERANCE, self.rng)
-        if self.blocked:
-            gram = gram_by_blocks(mapping, z, basis, self.block)
-            return torch.linalg.eigvalsh(gram).clamp_min(0.0).sqrt().flip(-1), exact
-        return singular_values_of(mapping.columns(z, basis)), exact
+    return Volumes(log, log_pseudo, rank, values, output)
 
 
 def singular_values_of(columns: Tensor) -> Tensor:
@@ -193,42 +151,6 @@ def gram_by_blocks(mapping: LatentMap, z: Tensor, basis: Tensor, block: int) -> 
     return (gram + gram.mT) / 2
 
 
-def krylov_top(
-    mapping: LatentMap, z: Tensor, basis: Tensor, k: int, tolerance: float, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """The k largest singular values of `A T` `[n, k]` and a bound `[n]` on the error of their log product.
-
-    Block Krylov: Rayleigh-Ritz in the span of `V, G V, G^2 V...`, `G = T^T A^T A T`, V random. A
-    Ritz value theta with residual r is within r of an eigenvalue of G: stops when `sum_i r_i / (2 theta_i)` is small.
-    """
-    pull = mapping.pull_back(z)
-    every = basis.movedim(0, 1).expand(len(z), -1, -1)
-    size, width = every.shape[1], k + 8
-
-    def apply(vectors: Tensor) -> Tensor:  # [n, b, size] -> [n, b, size]
-        images = mapping.columns(z, (vectors.to(z.dtype) @ every).movedim(1, 0))
-        return (pull(images) @ every.mT).to(torch.float64)
-
-    start = torch.randn(len(z), width, size, generator=generator, dtype=torch.float64).to(z.device)
-    space = _orthonormal(start, None)
-    images = apply(space)
-    while True:
-        projected = _finite(space @ images.mT)
-        theta, turn = torch.linalg.eigh((projected + projected.mT) / 2)
-        theta, turn = theta[:, -k:].flip(-1).clamp_min(0.0), turn[:, :, -k:].flip(-1)
-        residual = turn.mT @ images - theta[..., None] * (turn.mT @ space)
-        relative = residual.norm(dim=2) / theta.clamp_min(torch.finfo(torch.float64).tiny)
-        error = torch.where(theta > 0, relative, torch.zeros_like(relative)).sum(1) / 2
-        left = size - space.shape[1]
-        if left == 0:
-            return theta.sqrt(), torch.zeros_like(error)
-        if bool((error <= tolerance).all()):
-            return theta.sqrt(), error
-        fresh = _orthonormal(images[:, -min(width, left) :], space)
-        space = torch.cat([space, fresh], 1)
-        images = torch.cat([images, apply(fresh)], 1)
-
-
 def _finite(gram: Tensor) -> Tensor:
     """Gram matrices `[n, b, b]` as given; an error where a Jacobian was not finite, before LAPACK trips over it."""
     bad = int((~gram.isfinite().flatten(1).all(1)).sum())
@@ -238,9 +160,3 @@ def _finite(gram: Tensor) -> Tensor:
             "went through together."
         )
     return gram
-
-
-def _orthonormal(rows: Tensor, against: Tensor | None) -> Tensor:
-    """As many orthonormal rows, orthogonal to the orthonormal rows `against`, that with them span `rows`."""
-    stacked = rows if against is None else torch.cat([against, rows], 1)
-    return torch.linalg.qr(stacked.mT).Q.mT[:, -rows.shape[1] :]

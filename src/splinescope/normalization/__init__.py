@@ -1,6 +1,5 @@
 """What normalization does to the folds of a network, and how to place folds on data without it."""
 
-from .density import fold_density
 from .fold_distances import fold_distances
 from .initialize import initialize_
 from .jitter import boundary_jitter, fold_jitter, with_statistics
@@ -9,7 +8,6 @@ from .report import normalization_report
 
 __all__ = [
     "boundary_jitter",
-    "fold_density",
     "fold_distances",
     "fold_jitter",
     "initialize_",

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..normalization.density import FoldDensity
 from ..normalization.fold_distances import FoldDistances
 from ..normalization.jitter import BoundaryJitter
 from ..support.checks import require
@@ -37,24 +36,6 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
     ax.set_ylabel("rms distance of data to a fold")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
-    return ax
-
-
-def plot_fold_density(density: FoldDensity, depth: int, ax: Axes | None = None) -> Axes:
-    """One layer's fold density on a 2-D slice, with the data on top."""
-    ax = new_axes(ax)
-    raster = density.rasters[depth]
-    assert raster.y_edges is not None
-    image = ax.pcolormesh(raster.x_edges, raster.y_edges, raster.density, cmap="viridis", rasterized=True)
-    on = density.offsets == 0
-    ax.plot(*density.points[on].T, ".", color="white", markersize=3)
-    ax.plot(
-        *density.points[~on].T, ".", markerfacecolor="none", markeredgecolor="white", markeredgewidth=0.4, alpha=0.5
-    )
-    ax.set(xlim=(raster.x_edges[0], raster.x_edges[-1]), ylim=(raster.y_edges[0], raster.y_edges[-1]))
-    ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
-    ax.set_title(f"layer {depth}", fontsize="medium")
-    ax.figure.colorbar(image, ax=ax, label="folds per unit of area" if density.tiles == 0 else "fold length per area")
     return ax
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from splinescope.normalization import fold_density, with_statistics
+from splinescope.normalization import with_statistics
 from splinescope.tiling import Slice, tessellate
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.normalization import star
+from splinescope_research import fold_density
 from splinescope_research.normalizations import normalized_mlp
 
 COLORS = ("#440154", "#31688e", "#35b779", "#e6a000")

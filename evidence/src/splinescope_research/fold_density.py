@@ -9,14 +9,15 @@ import numpy as np
 from scipy.spatial import cKDTree
 from torch import nn
 
-from ..network import SplineNetwork
-from ..support.checks import as_float64_array, check_positive
-from ..support.display import Certainty, Result
-from ..support.drawing import drawn
-from ..support.errors import InputError
-from ..support.progress import Progress
-from ..tiling import Slice, tessellate
-from ..tiling.measures.folds import Raster
+from splinescope.network import SplineNetwork
+from splinescope.support.checks import as_float64_array, check_positive
+from splinescope.support.display import Certainty, Result
+from splinescope.support.errors import InputError
+from splinescope.support.progress import Progress
+from splinescope.tiling import Slice, tessellate
+from splinescope.tiling.measures.folds import Raster
+
+from .drawings import plot_fold_density
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +43,7 @@ class FoldDensity(Result):
     scale: np.ndarray
     certainty: Certainty
     tiles: int | None
-    plot = drawn("normalization.plot_fold_density")
+    plot = plot_fold_density
 
     @classmethod
     def about(
@@ -126,9 +127,9 @@ def fold_density(
         `FoldDensity`. Exact; cost is that of the tiling.
 
     Example:
-        >>> import torch
+        >>> import torch, splinescope_research
         >>> net = nn.Sequential(nn.Linear(2, 9), nn.ReLU(), nn.Linear(9, 1))
-        >>> density = fold_density(net, torch.randn(20, 2), Slice.axes([0.0, 0.0], (0, 1), -3, 3))
+        >>> density = splinescope_research.fold_density(net, torch.randn(20, 2), Slice.axes([0.0, 0.0], (0, 1), -3, 3))
         >>> sorted(density.rasters)
         [1]
 

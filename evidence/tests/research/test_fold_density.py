@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from tests import cases
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import fold_density, initialize_
-
-from .. import cases
+from splinescope.normalization import initialize_
+from splinescope_research import fold_density
 
 
 def blob() -> torch.Tensor:
