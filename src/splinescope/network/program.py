@@ -282,7 +282,7 @@ class Program(Shown):
         for part in self.identity:
             if isinstance(part, Tensor):
                 digest.update(f"{tuple(part.shape)}".encode())
-                digest.update(part.contiguous().numpy())
+                digest.update(part.contiguous().numpy().data)
             else:
                 digest.update(part.encode())
         return digest.hexdigest()
