@@ -33,7 +33,6 @@ from .number_vertices import (
     replace_tiles,
     tiles_around,
 )
-from .polytope_faces import measure_facets
 from .polytope_facets import (
     facet_keys,
     keep_shared_facets,
@@ -44,5 +43,5 @@ from .polytope_facets import (
     pair_facets,
     real_facets,
 )
-from .polytope_volumes import measure_cells
+from .polytope_volumes import measure_cells, measure_facets
 from .sign_bits import count_cutting_units, mix, mix_in_python, nth_cutting_unit, sign_bits

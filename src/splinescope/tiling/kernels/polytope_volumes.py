@@ -1,4 +1,4 @@
-"""Volumes, centers and second moments of cells of three and more dimensions.
+"""Volumes, centers and second moments of cells of three and more dimensions; areas and normals of their facets.
 
 A face is the set of its corners, as bits: those of a facet of a face are the ones that it shares with a facet of the
 cell. A polytope is filled by simplices: from one of its corners to its own facets that do not hold it, and so on down
@@ -111,15 +111,14 @@ def next_part(level, dimension, apex, simple, facets, words, on, sets, pointers)
 
 
 @inlined
-def _eliminate(level, face, apex, words, sets, local, columns, left):
+def _eliminate(level, face, apex, words, k, sets, columns, left):
     """Clear the corners of a face of one more direction, that to its apex; returns the size of its pivot.
 
     `left[level]` holds what the directions before have left of all edges from the origin, `left[level + 1]` is filled
     for the corners of the face. Columns up to `columns[level]` have had their pivots.
     """
-    d = local.shape[1]
     best, at = -1.0, level
-    for y in range(level, d):
+    for y in range(level, k):
         if abs(left[level, apex, columns[y]]) > best:
             best, at = abs(left[level, apex, columns[y]]), y
     columns[level], columns[at] = columns[at], columns[level]
@@ -132,7 +131,7 @@ def _eliminate(level, face, apex, words, sets, local, columns, left):
             c = 64 * w + lowest_bit(more)
             more &= more - np.uint64(1)
             share = left[level, c, columns[level]] * inverse
-            for y in range(level + 1, d):
+            for y in range(level + 1, k):
                 x = columns[y]
                 left[level + 1, c, x] = left[level, c, x] - share * left[level, apex, x]
     return best
@@ -160,6 +159,75 @@ def _polygon(face, apex, words, sets, u, v, left, order):
     return count
 
 
+@inlined
+def _fill(
+    k, first, facets, words, simple, masks, on, sets, left, squared,
+    pointers, apexes, columns, weights, sizes, sums, squares, order, mean, second,
+):  # fmt: skip
+    """Fill the face `sets[0]`, a k-dimensional polytope, by simplices from its corner `apexes[0]`.
+
+    `left[0]` has k coordinates of each of its corners about that corner. Returns k! times its volume, and how many
+    simplices there are; `mean` and, where they are asked for, the upper triangle of `second` get the sums that
+    `measure_cells` says, each simplex with k! times its volume.
+    """
+    local = left[0]
+    for x in range(k):
+        columns[x] = x
+        mean[x] = sums[0, x] = 0.0
+        if squared:
+            for y in range(k):
+                squares[0, x, y] = second[x, y] = 0.0
+    total = 0.0
+    made = 0
+    sizes[0] = 1.0
+    pointers[0] = level = 0
+    while level >= 0:
+        face, apex, size = 0, apexes[0], 1.0
+        if k > 2:
+            if not next_part(level, k - level, apexes[level], simple, facets, words, on, sets, pointers):
+                level -= 1
+                continue
+            face = level + 1
+            larger = level + 3 < k  # than a polygon, of which any corner is as good
+            if larger:
+                apex = best_apex(face, first, facets, words, masks, on, sets, weights)
+            else:
+                apex = lowest_corner(face, sets)
+            pivot = _eliminate(level, face, apex, words, k, sets, columns, left)
+            if pivot == 0.0:
+                continue
+            size = sizes[level] * pivot
+            for x in range(k):
+                sums[face, x] = sums[level, x] + local[apex, x]
+                if squared:
+                    for y in range(x, k):
+                        squares[face, x, y] = squares[level, x, y] + local[apex, x] * local[apex, y]
+            if larger:
+                level += 1
+                sizes[level] = size
+                apexes[level] = apex
+                pointers[level] = 0
+                continue
+        u, v, flat = columns[k - 2], columns[k - 1], left[k - 2]
+        ends = _polygon(face, apex, words, sets, u, v, flat, order)
+        made += ends - 1
+        for n in range(ends - 1):  # the triangles of the polygon, each with all apexes so far a simplex
+            a, b = order[n], order[n + 1]
+            part = size * abs(flat[a, u] * flat[b, v] - flat[a, v] * flat[b, u])
+            total += part
+            for x in range(k):
+                s = sums[face, x] + local[a, x] + local[b, x]
+                mean[x] += part * s
+                if squared:
+                    for y in range(x, k):
+                        square = squares[face, x, y] + local[a, x] * local[a, y] + local[b, x] * local[b, y]
+                        square += s * (sums[face, y] + local[a, y] + local[b, y])
+                        second[x, y] += part * square
+        if k == 2:
+            break
+    return total, made
+
+
 @jit
 def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middles, seconds, simplices):
     """Volume, center of mass and, where `seconds` `[K, d, d]` has rows, covariance of the uniform law on every cell.
@@ -169,20 +237,13 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
     """
     d = points.shape[1]
     cells = offsets.shape[0] - 1
-    most = most_facets = 0
-    for i in range(cells):
-        most = max(most, offsets[i + 1] - offsets[i])
-        most_facets = max(most_facets, facet_offsets[i + 1] - facet_offsets[i])
+    most, most_facets = _largest(offsets), _largest(facet_offsets)
     on = np.empty((most_facets, (most + 63) // 64), np.uint64)
     sets = np.empty((d + 1, (most + 63) // 64), np.uint64)
-    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
-    sums, order = np.empty((d, d)), np.empty(most, np.int64)
     left = np.empty((d, most, d))
-    weights = np.empty(most_facets, np.int64)
-    sizes, mean, squares = np.empty(d), np.empty(d), np.empty((d, d, d))
-    factorial = 1.0
-    for x in range(2, d + 1):
-        factorial *= x
+    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
+    sums, order, weights = np.empty((d, d)), np.empty(most, np.int64), np.empty(most_facets, np.int64)
+    sizes, mean, squares, second = np.empty(d), np.empty(d), np.empty((d, d, d)), np.empty((d, d))
     squared = seconds.shape[0] > 0
     for i in range(cells):
         first, count = offsets[i], offsets[i + 1] - offsets[i]
@@ -195,72 +256,143 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
             sets[0, words - 1] = (np.uint64(1) << np.uint64(count % 64)) - np.uint64(1)
         apexes[0] = best_apex(0, first, facets, words, masks, on, sets, weights)
         origin = corners[first + apexes[0]]
-        for x in range(d):
-            columns[x] = x
-            mean[x] = sums[0, x] = 0.0
-            for y in range(d):
-                squares[0, x, y] = 0.0
-                if squared:
-                    seconds[i, x, y] = 0.0
-        local = left[0]  # edges from the origin: points lie anywhere in memory
-        for c in range(count):
+        for c in range(count):  # edges from the origin: points lie anywhere in memory
             for x in range(d):
-                local[c, x] = points[corners[first + c], x] - points[origin, x]
-        total = 0.0
-        made = 0
-        sizes[0] = 1.0
-        pointers[0] = level = 0
-        while level >= 0:
-            if not next_part(level, d - level, apexes[level], simple, facets, words, on, sets, pointers):
-                level -= 1
-                continue
-            if level + 3 < d:
-                apex = best_apex(level + 1, first, facets, words, masks, on, sets, weights)
-            else:
-                apex = lowest_corner(level + 1, sets)
-            pivot = _eliminate(level, level + 1, apex, words, sets, local, columns, left)
-            if pivot == 0.0:
-                continue
-            size = sizes[level] * pivot
-            for x in range(d):
-                sums[level + 1, x] = sums[level, x] + local[apex, x]
-                if squared:
-                    for y in range(x, d):
-                        squares[level + 1, x, y] = squares[level, x, y] + local[apex, x] * local[apex, y]
-            if level + 3 < d:
-                level += 1
-                sizes[level] = size
-                apexes[level] = apex
-                pointers[level] = 0
-                continue
-            u, v, flat = columns[d - 2], columns[d - 1], left[d - 2]
-            ends = _polygon(level + 1, apex, words, sets, u, v, flat, order)
-            made += ends - 1
-            for k in range(ends - 1):  # the triangles of the polygon, each with all apexes so far a simplex
-                a, b = order[k], order[k + 1]
-                part = size * abs(flat[a, u] * flat[b, v] - flat[a, v] * flat[b, u])
-                total += part
-                for x in range(d):
-                    mean[x] += part * (sums[level + 1, x] + local[a, x] + local[b, x])
-                if squared:
-                    for x in range(d):
-                        s = sums[level + 1, x] + local[a, x] + local[b, x]
-                        for y in range(x, d):
-                            square = squares[level + 1, x, y] + local[a, x] * local[a, y] + local[b, x] * local[b, y]
-                            square += s * (sums[level + 1, y] + local[a, y] + local[b, y])
-                            seconds[i, x, y] += part * square
-        volumes[i] = total / factorial
-        simplices[i] = made
+                left[0, c, x] = points[corners[first + c], x] - points[origin, x]
+        total, simplices[i] = _fill(
+            d, first, facets, words, simple, masks, on, sets, left, squared,
+            pointers, apexes, columns, weights, sizes, sums, squares, order, mean, second,
+        )  # fmt: skip
+        volumes[i] = total / _factorial(d)
         for x in range(d):
             if total > 0.0:
                 mean[x] /= total * (d + 1)
             else:  # thinner than its corners' digits
                 for c in range(count):
-                    mean[x] += local[c, x] / count
+                    mean[x] += left[0, c, x] / count
             middles[i, x] = points[origin, x] + mean[x]
         if squared:
             for x in range(d):
                 for y in range(x, d):
+                    seconds[i, x, y] = 0.0
                     if total > 0.0:
-                        seconds[i, x, y] = seconds[i, x, y] / (total * (d + 1) * (d + 2)) - mean[x] * mean[y]
+                        seconds[i, x, y] = second[x, y] / (total * (d + 1) * (d + 2)) - mean[x] * mean[y]
                     seconds[i, y, x] = seconds[i, x, y]
+
+
+@inlined
+def _largest(offsets):
+    """The size of the longest list."""
+    most = 0
+    for i in range(offsets.shape[0] - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most
+
+
+@inlined
+def _factorial(n):
+    product = 1.0
+    for x in range(2, n + 1):
+        product *= x
+    return product
+
+
+@inlined
+def _across(words, sets, local, columns, normal):
+    """The direction at right angles to a facet, with 1 in the column left over and no much larger number elsewhere.
+
+    By elimination with the largest pivots there are, so that thin facets keep its digits; `local`, the edges from the
+    origin to the facet's corners, is used up. Returns False where they do not span a facet.
+    """
+    d = local.shape[1]
+    for x in range(d):
+        columns[x] = x
+    for rank in range(d - 1):
+        best, pivot, at = 0.0, 0, rank
+        for w in range(words):
+            more = sets[0, w]
+            while more:
+                c = 64 * w + lowest_bit(more)
+                more &= more - np.uint64(1)
+                for y in range(rank, d):
+                    x = columns[y]
+                    if rank > 0:
+                        local[c, x] -= local[c, columns[rank - 1]] * normal[rank - 1, x]
+                    if abs(local[c, x]) > best:
+                        best, pivot, at = abs(local[c, x]), c, y
+        if best == 0.0:
+            return False
+        columns[rank], columns[at] = columns[at], columns[rank]
+        inverse = 1.0 / local[pivot, columns[rank]]
+        for y in range(rank + 1, d):
+            normal[rank, columns[y]] = local[pivot, columns[y]] * inverse
+    normal[d - 1, columns[d - 1]] = 1.0
+    for rank in range(d - 2, -1, -1):
+        across = 0.0
+        for y in range(rank + 1, d):
+            across -= normal[rank, columns[y]] * normal[d - 1, columns[y]]
+        normal[d - 1, columns[rank]] = across
+    return True
+
+
+@jit
+def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centers):
+    """Per chosen slot its area times its outward unit normal, and its center of area.
+
+    Along the axis that its normal n is not small in, a facet is projected to d - 1 dimensions and filled there: that
+    component of its area times normal is the projection's volume, the others are to it as those of n.
+    """
+    d = points.shape[1]
+    k = d - 1
+    most, most_facets = _largest(offsets), _largest(facet_offsets)
+    on = np.empty((most_facets, (most + 63) // 64), np.uint64)
+    sets = np.empty((d + 1, (most + 63) // 64), np.uint64)
+    left = np.empty((d, most, d))
+    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
+    sums, order, weights = np.empty((d, d)), np.empty(most, np.int64), np.empty(most_facets, np.int64)
+    sizes, mean, squares, second = np.empty(d), np.empty(d), np.empty((d, d, d)), np.empty((d, d))
+    normal = np.empty((d, d))
+    known, simple = -1, False
+    for n in range(slots.shape[0]):
+        i = cells[n]
+        first, count = offsets[i], offsets[i + 1] - offsets[i]
+        facets = facet_offsets[i + 1] - facet_offsets[i]
+        words = (count + 63) // 64
+        if i != known:
+            simple = gather(first, count, facets, d, masks, on)
+            known = i
+        for w in range(words):
+            sets[0, w] = on[slots[n] - facet_offsets[i], w]
+        apexes[0] = best_apex(0, first, facets, words, masks, on, sets, weights) if d > 3 else lowest_corner(0, sets)
+        origin = corners[first + apexes[0]]
+        for c in range(count):
+            for x in range(d):
+                left[0, c, x] = points[corners[first + c], x] - points[origin, x]
+        for x in range(d):
+            vectors[n, x], centers[n, x] = 0.0, points[origin, x]
+        if not _across(words, sets, left[0], columns, normal):
+            continue
+        axis, across = columns[k], normal[k]
+        for c in range(count):
+            for x in range(k):
+                y = x + (x >= axis)
+                left[0, c, x] = points[corners[first + c], y] - points[origin, y]
+        total, _ = _fill(
+            k, first, facets, words, simple, masks, on, sets, left, False,
+            pointers, apexes, columns, weights, sizes, sums, squares, order, mean, second,
+        )  # fmt: skip
+        if total == 0.0:
+            continue
+        outward = 0.0
+        for x in range(k):
+            y = x + (x >= axis)
+            mean[x] /= total * d
+            centers[n, y] += mean[x]
+            centers[n, axis] -= across[y] * mean[x]
+        for x in range(d):
+            to_middle = 0.0
+            for c in range(first, first + count):
+                to_middle += points[corners[c], x] - centers[n, x]
+            outward -= across[x] * to_middle
+        for x in range(d):
+            vectors[n, x] = across[x] * (total if outward >= 0.0 else -total) / _factorial(k)
