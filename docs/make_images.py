@@ -148,7 +148,9 @@ def _thumbnail(script: Path) -> None:
 
     figure = _figure(f"{script.parent.name}/{script.name}")
     charts = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
-    chosen = max(charts, key=lambda ax: (ax.get_aspect() != "auto", ax.get_position().width * ax.get_position().height))
+    chosen = max(
+        charts, key=lambda ax: (ax.get_aspect() != "auto", round(ax.get_position().width * ax.get_position().height, 6))
+    )
     if len(charts) > 2 or chosen.get_aspect() != "auto":
         chosen = charts[-1] if charts[-1].get_aspect() != "auto" else chosen
     figure.canvas.draw()
@@ -156,6 +158,8 @@ def _thumbnail(script: Path) -> None:
     if plain:
         chosen.axis("off")
         chosen.set_title("")
+        for other in {*figure.axes, *figure.texts} - {chosen}:
+            other.set_visible(False)
     box = (chosen.get_window_extent() if plain else chosen.get_tightbbox()).transformed(
         figure.dpi_scale_trans.inverted()
     )

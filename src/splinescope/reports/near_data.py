@@ -99,7 +99,7 @@ def tiles(subject: Subject) -> ReportBlock:
         if side < 1:  # a page of all of them would be too large to send
             part = _shrunk(tiling.view, center, side)
             shown = tessellate(net, part, tolerance=tolerance, max_tiles=4 * tiling.count, progress=False)
-            title = f"{side:.2g} of the side, about {about}"
+            title = f"A window {side:.2g} of the side wide, about {about}"
         return page_text(shown, title=title, color="slope", max_tiles=4 * _MOST_LIVE)
 
     i, j, k = chosen
