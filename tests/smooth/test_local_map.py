@@ -252,14 +252,12 @@ def test_the_model_is_left_as_found():
 @pytest.mark.parametrize("name", ["gpt2", "llama", "vit"])
 def test_real_transformers_have_their_map(name, attention):
     model, shape, forward = real_models(attention)[name]
-    for dtype, limit in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
-        model = model.to(dtype).eval()
-        torch.manual_seed(1)
-        at = ss.local_map(model, torch.randn(shape, dtype=dtype), forward=forward)
-        assert at.gap <= limit
-        assert len(at.layers) == 2
-        assert at.layer(at.layers[1]).gap <= limit
-        assert np.linalg.norm(at.part(output=(0, -1)).matrix()) > 0
+    torch.manual_seed(1)
+    at = ss.local_map(model.float().eval(), torch.randn(shape), forward=forward)
+    assert at.gap <= 1e-5
+    assert len(at.layers) == 2
+    assert at.layer(at.layers[1]).gap <= 1e-5
+    assert np.linalg.norm(at.part(output=(0, -1)).matrix()) > 0
 
 
 @pytest.mark.parametrize("radius", [0.1, 2.0])

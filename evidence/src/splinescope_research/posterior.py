@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from splinescope.network.readable import floating_like
 from splinescope.network.watching.calls import module_paths
-from splinescope.smooth._changed_calls import Replacing
 from splinescope.smooth.capture import Forward, plain_call, undisturbed
-from splinescope.smooth.soften import checked_beta, soften, softened_relu
+from splinescope.smooth.soften import Replacing, checked_beta, soften, softened_relu
 from splinescope.support.checks import as_rows, check_whole, running_on
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError, UnsupportedModelError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -20,7 +19,6 @@ from ..support.checks import as_float64_array, as_rows, check_generator, check_w
 from ..support.display import table
 from ..support.errors import InputError, UnsupportedModelError
 from ..support.progress import Progress, check_progress, telling
-from ._changed_calls import Uncast, follow
 from .capture import Forward, PartCall, capture, main_tensor, part_paths, plain_call
 from .held import FACTOR, Holding, Record, kind_of, mark_live, origin_of
 from .map_results import MapPart, Validity
@@ -79,8 +77,6 @@ class LocalMap(MapPart):
         constant: c_x, in the shape of f(x): the held network at 0.
         shape: (numbers in f(x), numbers in x).
         gap: `||A x + c - f(x)|| / ||f(x)||`, measured: rounding.
-        rounding: How far the model's own output is from f(x), relative to it, where a model of float64 casts to float32
-            on its way (the norms of `transformers` do). f is the model without these casts, which round; else 0.
     """
 
     certainty = "exact"  # at the point; `validity` tells how far
@@ -91,9 +87,7 @@ class LocalMap(MapPart):
         self.path, self.point, self._model, self._function, self._layers = path, point, model, function, layers
         with torch.no_grad():
             with running_on(point):
-                self.value, casts = self._real(point)
-            own = self._real(point, with_casts=True)[0] if casts else self.value
-            self.rounding = _relative(own - self.value, self.value)
+                self.value = self.evaluate(point)
             self._record = self._run(point, None)[1]
         self._zero = torch.zeros_like(point).requires_grad_()
         with torch.enable_grad():
@@ -129,8 +123,6 @@ class LocalMap(MapPart):
             ("held factors", str(len(self._record))),
             ("gap", f"{self.gap:.1e}"),
         ]
-        if self.rounding:
-            rows.append(("casts to float32", f"left out; they move f(x) by {self.rounding:.1e}"))
         return f"{table(rows)}\nExact at its point, up to rounding; an estimate elsewhere (see validity)."
 
     def __call__(self, u: Tensor) -> Tensor:
@@ -140,17 +132,8 @@ class LocalMap(MapPart):
 
     def evaluate(self, u: Tensor) -> Tensor:
         """f(u): the real network (or layer), nothing held."""
-        return self._real(u)[0]
-
-    def _real(self, u: Tensor, *, with_casts: bool = False) -> tuple[Tensor, int]:
-        """(f(u), number of casts to float32 that were left out, which stay `with_casts`)."""
         with as_written(self._model), torch.no_grad():
-            if with_casts or self.point.dtype != torch.float64:
-                return self._tensor(self._function(self._like(u))).detach(), 0
-            entering = follow(self._like(u) * 1.0)
-            with Uncast() as uncast:
-                output = self._tensor(self._function(entering)).detach()
-            return output, uncast.count
+            return self._tensor(self._function(self._like(u))).detach()
 
     def apply(self, v: Tensor) -> Tensor:
         """A v, for v of x's shape."""
@@ -224,11 +207,8 @@ class LocalMap(MapPart):
 
     def _run(self, u: Tensor, record: Record | None) -> tuple[Tensor, Record]:
         """The held network on u; (output, record). With no record, one is made at u."""
-        with as_written(self._model):
-            entering = follow(mark_live(u * 1.0))
-            casts = Uncast() if u.dtype == torch.float64 else contextlib.nullcontext()
-            with module_paths(self._model) as paths, Holding(paths, u.dtype, record) as holding, casts:
-                output = self._tensor(self._function(entering))
+        with as_written(self._model), module_paths(self._model) as paths, Holding(paths, u.dtype, record) as holding:
+            output = self._tensor(self._function(mark_live(u * 1.0)))
         if record is None and kind_of(output) == FACTOR:
             lines = "\n".join(f"  - {line}" for line in origin_of(output))
             raise UnsupportedModelError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..network.ops.python_names import plain_name, writes
 from ..network.readable import check_readable, unwrap
+from ..network.watching.intercept import Functions
 from ..support.errors import InputError, UnsupportedModelError
-from ._changed_calls import Replacing
 
 _SOFT = frozenset(("gelu", "silu", "mish", "softplus", "elu", "celu", "softened_relu"))
 
@@ -144,3 +146,21 @@ class Hardened(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         with Replacing(torch.relu, _SOFT):
             return self.model(*args, **kwargs)
+
+
+class Replacing(Functions):
+    """Calls of some functions of one tensor become another's; `count` tells how many did."""
+
+    def __init__(self, new: Callable[[Tensor], Tensor], names: frozenset[str]) -> None:
+        super().__init__()
+        self._new, self._names = new, names
+        self.count = 0
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if plain_name(func) not in self._names:
+            return func(*args, **kwargs)
+        self.count += 1
+        x = args[0] if args else kwargs["input"]
+        if writes(func, kwargs):  # what gradients need must not be overwritten
+            return x.copy_(self._new(x.clone()))
+        return self._new(x)
