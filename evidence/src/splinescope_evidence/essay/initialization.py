@@ -108,7 +108,7 @@ def _claims(found: dict[str, dict[str, Any]], steps: int, hidden: int) -> tuple[
             + ", ".join(f"{data} {low:.2f} to {high:.2f}" for data, (low, high) in against.items())
             + shared,
             holds=[Check("upper end of the 95% interval of the ratio, worst set", max(e[1] for e in against.values()),
-                         "<", 1.1, "a tenth more loss is no slower to the eye")],
+                         "<", 1.1, "a tenth more loss counts as equally fast")],
             fails=[Check("lower end of the 95% interval of the ratio, worst set", max(e[0] for e in against.values()),
                          ">", 1.1, "significantly slower on one set")],
         ),
@@ -122,7 +122,7 @@ def _claims(found: dict[str, dict[str, Any]], steps: int, hidden: int) -> tuple[
             holds=[Check("lower end of the 95% interval of accuracy minus batch norm's, worst set",
                          min(low for low, _ in ends), ">", -0.01, "one point in a hundred is as good")],
             fails=[Check("upper end of the 95% interval of accuracy minus batch norm's, worst set",
-                         min(high for _, high in ends), "<", -0.01, "the same line")],
+                         min(high for _, high in ends), "<", -0.01, "the same threshold")],
         ),
     )  # fmt: skip
 

@@ -86,7 +86,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
                         "half of the 10 by which speeds differ: 'barely' leaves room for turns that saturate",
                     )
                 ],
-                fails=[Check("upper end of the 95% interval of the ratio", high, "<", 5.0, "the same line")],
+                fails=[Check("upper end of the 95% interval of the ratio", high, "<", 5.0, "the same threshold")],
             ),
         ),
     )

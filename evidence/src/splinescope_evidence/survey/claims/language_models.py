@@ -132,7 +132,7 @@ def _claims(rows: list[dict[str, Any]]) -> tuple[Claim, ...]:
             holds=[Check(f"largest share missed at {RADII[0]:g}", float(missed[:, 0, 0].max()), "<", TOLD,
                          "nine tenths of the change are predicted")],
             fails=[Check(f"least share missed at {RADII[0]:g}", float(missed[:, 0, 0].min()), ">", TOLD,
-                         "no network's map tells so much")],
+                         "no network's map predicts so much")],
         ),
         judged(
             "Folds near the tokens go through a descent and an ascent while a language model learns.",

@@ -127,7 +127,7 @@ def _entropy_claim(other: list[dict[str, float]]) -> Claim:
                 "a maximum at the end makes end over maximum 1 by construction",
             )
         ],
-        holds=[Check("end over maximum, worst seed", max(ratios), "<", 0.7, "the line of the squared loss")],
+        holds=[Check("end over maximum, worst seed", max(ratios), "<", 0.7, "the threshold of the squared loss")],
         fails=[Check("end over maximum, best seed", min(ratios), ">", 0.85, "less than the first descent in no seed")],
     )
 

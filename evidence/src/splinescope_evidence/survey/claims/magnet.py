@@ -97,7 +97,7 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
             f"share of samples where the image is covered twice: {_range(doubles)}; {DOUBLE_BY_SHEETS:.3f} if sheets "
             f"count, {DOUBLE_AS_SET:.3f} if not (standard error {error:.3f})",
             needs=[Check("distance of the two answers, in standard errors", (DOUBLE_BY_SHEETS - DOUBLE_AS_SET) / error,
-                         ">", 8.0, "twice the line: no sample can be near both")],
+                         ">", 8.0, "twice the threshold: no sample can be near both")],
             holds=[Check("distance from the share by sheets, in standard errors", away, "<", 4.0,
                          "met by chance once in 16,000")],
         ),
