@@ -20,7 +20,7 @@ if sys.platform != "win32":
     import fcntl
 
 _CANNOT = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EBADF}
-"""What file systems say that cannot lock a file."""
+"""What file systems say that cannot lock a file, or cannot sync a folder."""
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
@@ -74,16 +74,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
                 os.fsync(written.fileno())
             partial.chmod(mode & 0o777)  # some writers give files to their owner only
             os.replace(partial, target)
+        _sync_folder(target.parent)
     except NotWrittenError:  # of a file within the block
         raise
     except OSError as error:
-        raise _not_written(target, error) from error
+        raise NotWrittenError(f"{target} was not written, what was there before stays: {error}.") from error
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _not_written(target: Path, error: OSError) -> NotWrittenError:
-    return NotWrittenError(f"{target} was not written, what was there before stays: {error}.")
 
 
 @contextmanager
@@ -95,7 +92,7 @@ def temporary_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         remove_unfinished(target.parent, target.name)
         place.mkdir(0o700)
     except OSError as error:
-        raise _not_written(target, error) from error
+        raise NotWrittenError(f"{target} was not written, what was there before stays: {error}.") from error
     try:
         with locked(place):
             yield place
@@ -137,6 +134,20 @@ def remove_unfinished(folder: Path, name: str | None = None) -> None:
             with suppress(FileNotFoundError), locked(left, wait=False) as held:
                 if held:  # so nobody else holds it
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the names in a folder reach the disk; Windows, and some network file systems, do that in their own time."""
+    if sys.platform == "win32":
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            raise NotWrittenError(f"the names in {folder} may not be on the disk: {error}.") from error
+    finally:
+        os.close(number)
 
 
 @contextmanager
