@@ -130,6 +130,8 @@ FILES = {
     "reshape by zeros": ([("Reshape", "xs", {})], {"s": np.array([0, -1, 0], I64)}, IMAGE),
     "greater and where": ([("Greater", "xc", {}), ("Mul", "xs", {}), ("Where", ["v0", "x", "v1"], {})],
                           {"c": np.float32(0), "s": np.float32(0.1)}, (4,)),
+    "largest": ([("TopK", "xk", {"outputs": 2})], {"k": np.array([2], I64)}, (4,)),
+    "norm of one": ([("ReduceL1", "x", {"axes": [1]})], {}, (4,)),
     "dropout and casts": ([("Dropout", "x", {}), ("Cast", ["v0"], {"to": 1}), ("Identity", ["v1"], {})], {}, (4,)),
 }  # fmt: skip
 
@@ -281,12 +283,15 @@ REFUSED_NODES = {
     "dropout in training": ([("Dropout", ["x", "", "t"], {})], {"t": np.array(True)}, {}, "training mode is random"),
     "index out of range": ([("Gather", "xi", {"axis": 1})], {"i": np.array([3], I64)}, {}, "an index of 3 into 3"),
     "an axis from the back in a permutation": ([("Transpose", "x", {"perm": [0, -1]})], {}, {}, "perm .*0, -1"),
+    "a bare k": ([("TopK", "xk", {"outputs": 2})], {"k": np.array(2, I64)}, {}, "a list of one number, got 2"),
     "batch norm in training": (
         [("BatchNormalization", "xsbmv", {"training_mode": 1, "outputs": 3})],
         dict.fromkeys("sbmv", np.ones(3, np.float32)), {"opset": 15}, "training mode"),
     "an attribute that is not read": ([("ArgMax", "x", {"select_last_index": 1}), ("Cast", ["v0"], {"to": 1})], {}, {},
                                       "ArgMax_0 .*select_last_index is not read"),
     "an attribute of no operator": ([("Relu", "x", {"slope": 0.1})], {}, {}, "Unrecognized attribute: slope"),
+    "places of maxima": ([("TopK", "xk", {"outputs": 2}), ("Cast", ["v0_1"], {"to": 1})], {"k": np.array([2], I64)}, {},
+                         "indices it returns are not continuous"),
     "a mask of dropout": ([("Dropout", "x", {"outputs": 2}), ("Cast", ["v0_1"], {"to": 1})], {}, {},
                           "uses 'v0_1', an output of an operator that is not read"),
     "uneven padding and ceil": ([("MaxPool", "x", {"kernel_shape": [2], "pads": [0, 1], "ceil_mode": 1})], {},
@@ -302,6 +307,23 @@ REFUSED_NODES = {
                                   {"shape": (1, 4)}, "MaxPool_0 .*lies in the padding altogether"),
     "an input without end": ([("Relu", "x", {})], {}, {"shape": (2**20, 2**20)}, "at most 16,777,216 numbers"),
 }  # fmt: skip
+
+
+MIXED_ROWS = {
+    "gather": ([("Gather", "xi", {"axis": 0}), ("Relu", ["v0"], {})], {"i": np.array([0], I64)}),
+    "tile": ([("Tile", "xr", {})], {"r": np.array([2, 1], I64)}),
+    "transpose": ([("Relu", "x", {}), ("Transpose", ["v0"], {"perm": [1, 0]})], {}),
+    "expand": ([("Expand", "xs", {}), ("Relu", ["v0"], {})], {"s": np.array([3, 4], I64)}),
+    "size": ([("Size", "x", {}), ("Cast", ["v0"], {"to": 1}), ("Div", ["x", "v1"], {})], {}),
+    "sum": ([("ReduceSum", "xa", {"keepdims": 1}), ("Add", ["x", "v0"], {})], {"a": np.array([0], I64)}),
+    "softmax": ([("Softmax", "x", {"axis": 0})], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", MIXED_ROWS)
+def test_files_of_a_free_batch_that_mix_rows_are_refused(label, tmp_path):
+    with pytest.raises(ss.UnsupportedModelError, match="mixes the rows of a batch"):
+        ss.load(written(tmp_path / "net.onnx", *MIXED_ROWS[label], (4,)))
 
 
 BACK_AND_FORTH = {

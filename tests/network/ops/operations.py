@@ -227,6 +227,8 @@ FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "topk": (lambda x: torch.cat([x[:, :3].topk(2, 1).values, x.topk(1, 1, largest=False)[0]], 1), VECTOR),
     "kthvalue": (lambda x: torch.kthvalue(x[:, :3], 2, -1, keepdim=True)[0], VECTOR),
     "median": (lambda x: x.view(x.shape[0], 3, 2).median(1).values, VECTOR),
+    "aminmax": (lambda x: torch.stack(torch.aminmax(x, dim=1), 1), VECTOR),
+    "cummax": (lambda x: x[:, :3].cummax(1).values - torch.cummin(x[:, 3:], 1)[0], VECTOR),
     "norm of one": (lambda x: x.norm(1, 1) + torch.linalg.norm(x, 1, 1), IMAGE),
     "norm of infinity": (lambda x: torch.norm(x, float("inf"), (1, 2)), IMAGE),
     "vector norms": (
@@ -234,6 +236,7 @@ FOLDS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
         IMAGE,
     ),
     "cdist": (lambda x: torch.cdist(x, NINE, p=1) + torch.cdist(x, NINE, p=float("inf")), SERIES),
+    "pairwise distance": (lambda x: F.pairwise_distance(x, x.flip(1), p=1.0, keepdim=True), VECTOR),
     "max_pool1d": (nn.MaxPool1d(3, stride=2, padding=1), SERIES),
     "max_pool1d of rows": (lambda x: F.max_pool1d(x.reshape(-1, 1, 9), 3).view(x.shape[0], 4, 3), SERIES),
     "clamp of rows": (lambda x: x.reshape(-1, 9).clamp(-0.4, 0.3).reshape(x.shape[0], 4, 9), SERIES),

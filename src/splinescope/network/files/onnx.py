@@ -241,7 +241,7 @@ def folded(graph: Any, opset: int, path: Path, fixed: Mapping[str, Any]) -> tupl
     name, sizes = the_input(graph, path, constants, fixed)
     shape = tuple(size or 1 for size in sizes)
     values = {**constants, name: torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)}
-    live, nodes = {name}, []
+    live, nodes, every = {name}, [], list[tuple[Node, list[bool]]]()
     for i, node in enumerate(graph.node):
         attributes = {a.name: _decode(helper.get_attribute_value(a), path) for a in node.attribute}
         called = f"{_safe(node.name) or node.op_type}_{i}"
@@ -252,6 +252,7 @@ def folded(graph: Any, opset: int, path: Path, fixed: Mapping[str, Any]) -> tupl
         depends = [value in live and node.op_type not in ("Shape", "Size") for value in node.input]
         made = computed(mine, [values.get(value) for value in node.input], depends, f"{path}: {called}")
         values.update(made)
+        every.append((mine, depends))
         if any(depends):
             live.update(made)
             nodes.append(mine)
@@ -260,8 +261,38 @@ def folded(graph: Any, opset: int, path: Path, fixed: Mapping[str, Any]) -> tupl
         raise UnsupportedModelError(f"{path} has no output, or one that no operator makes that is read: {outputs}.")
     used = {value for node in nodes for value in node.inputs} | set(outputs)
     kept = {value: values[value] for value in used if value in values and value not in live}
+    free = sizes[:1] == (0,)
     largest = max(float(values[value].double().abs().nan_to_num(0, 0, 0).sum()) for value in live)
-    return Graph(nodes, kept, name, outputs, shape, largest), sizes[:1] == (0,)
+    read = Graph(nodes, kept, name, outputs, shape, largest)
+    if free:
+        check_rows_apart(read, every, constants, path)
+    return read, free
+
+
+def check_rows_apart(
+    graph: Graph, nodes: list[tuple[Node, list[bool]]], constants: dict[str, Tensor], path: Path
+) -> None:
+    """Refuse a file of a free batch size that mixes three rows; one that does not run on them is meant for one."""
+    x = torch.randn((3, *graph.shape[1:]), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+    def run(rows: Tensor) -> list[Tensor]:
+        values = {**constants, graph.input: rows}
+        for node, live in nodes:
+            values.update(Arguments(node, [values.get(value) for value in node.inputs], live).results())
+        return [values[name] for name in graph.outputs]
+
+    with torch.no_grad():
+        try:
+            whole, *alone = (run(rows) for rows in (x, *x.split(1)))
+        except (RuntimeError, ValueError, IndexError, TypeError, Unread):
+            return
+    for one, rows in zip(whole, zip(*alone, strict=True), strict=True):
+        same = len({row.shape for row in rows}) == 1 and rows[0].dim() and alike(one, torch.cat(rows), graph.largest)
+        if not same and not all(alike(one, row, graph.largest) for row in rows):
+            raise UnsupportedModelError(
+                f"{path} mixes the rows of a batch, whose size it leaves free: three rows together give other results "
+                "than each alone. A file that is meant for one row at a time must have a batch size of 1."
+            )
 
 
 def alike(one: Tensor, other: Tensor, largest: float) -> bool:

@@ -248,6 +248,17 @@ def argmax(a: Arguments) -> Tensor:
     return a[0].argmax(a.axis(a.attribute("axis", 0), a.rank(a[0])), keepdim=bool(a.attribute("keepdims", 1)))
 
 
+@operator("TopK")
+def topk(a: Arguments) -> Any:
+    axis = a.axis(a.attribute("axis", -1), a.rank(a[0]))
+    if not a.attribute("sorted", 1):
+        raise Unread("sorted = 0 leaves the order open")
+    k = a.plain(1, "k")
+    if a.opset >= 10 and not (isinstance(k, list) and len(k) == 1):
+        raise ValueError(f"k must be a list of one number, got {k}")
+    return tuple(a[0].topk(number(k), axis, bool(a.attribute("largest", 1))))
+
+
 # convolutions and pooling
 
 
@@ -389,11 +400,19 @@ def global_pool(a: Arguments) -> Tensor:
     return function(a[0], tuple(range(2 + a.lead, a[0].dim())), keepdim=True)
 
 
+def product(x: Tensor, axes: Sequence[int], keepdim: bool) -> Tensor:
+    for axis in sorted(axes, reverse=True):
+        x = x.prod(axis, keepdim=keepdim)
+    return x
+
+
 REDUCTIONS: dict[str, Any] = {
     "ReduceMean": torch.mean,
     "ReduceSum": torch.sum,
     "ReduceMax": torch.amax,
     "ReduceMin": torch.amin,
+    "ReduceL1": lambda x, axes, keepdim: x.abs().sum(axes, keepdim=keepdim),
+    "ReduceProd": product,
 }
 
 
@@ -404,7 +423,7 @@ def reduce_axes(a: Arguments) -> Tensor:
     noop = bool(a.attribute("noop_with_empty_axes", 0))
     x = a[0]
     if not axes and noop:
-        return x
+        return x.abs() if a.op == "ReduceL1" else x
     chosen = [a.axis(axis, a.rank(x)) for axis in axes or range(int(a.rows), a.rank(x))]
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"axes {axes}")

@@ -63,6 +63,11 @@ def shape(a: Arguments) -> Tensor:
     return torch.tensor(list(a[0].shape)[a.attribute("start", 0) : a.attribute("end")], dtype=torch.int64)
 
 
+@operator("Size")
+def size(a: Arguments) -> Tensor:
+    return torch.tensor(a[0].numel(), dtype=torch.int64)
+
+
 @operator("ConstantOfShape")
 def constant_of_shape(a: Arguments) -> Tensor:
     value = a.attribute("value")

@@ -134,6 +134,29 @@ def _median(func: Any, x: Tensor, dim: int | None = None, keepdim: bool = False)
     return lambda: torch.return_types.median((_ranked(x, axes[0], middle, keepdim), places()))
 
 
+def _running(func: Any, x: Tensor, dim: int) -> Callable[[], Any] | None:
+    """Running maximum or minimum."""
+    axes, name = _axes(x, dim), function_name(func)
+    if axes is None:
+        return None
+    choose = torch.maximum if name == "cummax" else torch.minimum
+
+    def values() -> Tensor:
+        parts = list(x.unbind(axes[0]))
+        for i in range(1, len(parts)):
+            parts[i] = choose(parts[i - 1], parts[i])
+        return torch.stack(parts, axes[0])
+
+    return lambda: getattr(torch.return_types, name)((values(), _places(func, x, dim)))
+
+
+def _aminmax(func: Any, x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Callable[[], Any] | None:
+    axes = _axes(x, dim)
+    if axes is None:
+        return None
+    return lambda: torch.return_types.aminmax((x.amin(axes, keepdim=keepdim), x.amax(axes, keepdim=keepdim)))
+
+
 def _length(x: Tensor, order: Any, axes: Any, keepdim: bool = False) -> Callable[[], Tensor] | None:
     """The norm of one, of infinity, or of minus infinity (the smallest absolute value)."""
     if axes is None or not isinstance(order, (int, float)):
@@ -157,13 +180,21 @@ def _cdist(func: Any, x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any 
     return _length(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
 
 
+def _pairwise(func: Any, x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    return _length(x1 - x2 + eps, p, -1, keepdim) if x1.dim() > 1 else None
+
+
 COMPOSED: dict[str, Callable[..., Callable[[], Any] | None]] = {
     "sort": _sort,
     "topk": _topk,
     "kthvalue": _kthvalue,
     "median": _median,
+    "cummax": _running,
+    "cummin": _running,
+    "aminmax": _aminmax,
     "norm": _norm,
     "linalg_norm": _norm,
     "linalg_vector_norm": _norm,
     "cdist": _cdist,
+    "pairwise_distance": _pairwise,
 }

@@ -33,15 +33,14 @@ refuse(CURVED, "var", "std", "var_mean", "std_mean")
 refuse(CURVED, "glu", bend=Bend(_gate, _gate))
 refuse(
     "is piecewise affine along axes of a row for p = 1 and p = inf alone; other norms are not piecewise affine.",
-    *("norm", "linalg_norm", "linalg_vector_norm", "linalg_matrix_norm", "cdist"),
+    *("norm", "linalg_norm", "linalg_vector_norm", "linalg_matrix_norm", "cdist", "pairwise_distance"),
 )
 ORDER = (
     "gives values that are piecewise affine, along an axis of each row; the indices it returns are not continuous in "
     "the input, nor is the order of values that are not sorted, and the batch axis belongs to no row."
 )
 refuse(ORDER, "topk", role="sort")
-refuse(ORDER, "median", "kthvalue")
-refuse("is not read; write it with maximum and minimum, or amax and amin.", "cummax", "cummin", "aminmax")
+refuse(ORDER, "median", "kthvalue", "cummax", "cummin", "aminmax")
 refuse(NORM, "layer_norm", "group_norm", "rms_norm", "instance_norm", role="norm")
 refuse("is not read; write start + weight * (end - start).", "lerp")
 refuse("is not read; nearest and linear resizing are.", "upsample_bicubic2d", "_upsample_bicubic2d_aa", role="sum")
