@@ -1,4 +1,4 @@
-"""`volume` and `sample`: files, JSON, and one line for bad input."""
+"""`volume`: files, JSON, and one line for bad input."""
 
 from __future__ import annotations
 
@@ -21,13 +21,6 @@ from torch import nn
 def generator():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(3, 20), nn.ReLU(), nn.Linear(20, 64), nn.Sigmoid())
-
-def convolutional():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.ConvTranspose2d(3, 2, 4), nn.ReLU(), nn.Conv2d(2, 5, 1))
-
-def flat3():
-    return nn.Sequential(nn.Linear(3, 1), nn.Linear(1, 5))
 
 def flat():
     return nn.Sequential(nn.Linear(3, 1), nn.Linear(1, 4))
@@ -66,47 +59,14 @@ def test_volume_prints_a_summary_and_writes_arrays(folder: Path) -> None:
     assert re.search(r"^certainty +exact$", flat, re.MULTILINE)
 
 
-def test_sample_writes_latents_outputs_and_a_grid(folder: Path) -> None:
-    arguments = ["sample", "generators_for_tests:generator", "--latent-shape", 3, "--pool", 128, "-n", 12, "--quiet"]
-    result = run(*arguments, "--out", "s.npz", "--images", "s.png", "--cache", "pool", "--json")
-    assert json.loads(result.stdout)["samples"] == 12
-    assert (folder / "s.png").read_bytes().startswith(b"\x89PNG")
-    with np.load(folder / "s.npz") as file:
-        assert file["outputs"].shape == (12, 64)
-        assert (np.linalg.norm(file["latents"], axis=1) <= 3**0.5).all()
-    assert list((folder / "pool").iterdir())
-    for extra in (
-        ["--domain", "box"],
-        ["--domain", "sphere"],
-        ["--domain", "truncated", "--method", "rejection", "-n", 2],
-    ):
-        assert "effective size" in run(*arguments, *extra, "--out", "t.npz").stdout
-
-
 def test_bad_input_is_one_line(folder: Path) -> None:
-    base = ["sample", "generators_for_tests:generator", "--quiet"]
+    base = ["volume", "generators_for_tests:generator"]
     for arguments, match in [
-        ([*base, "--out", "s.npz"], "--latent-shape is needed"),
-        ([*base, "--latent-shape", "x", "--out", "s.npz"], "whole numbers"),
-        ([*base, "--latent-shape", 5, "--out", "s.npz"], "latents of shape (5,)"),
+        (base, "--latent-shape is needed"),
+        ([*base, "--latent-shape", "x"], "whole numbers"),
+        ([*base, "--latent-shape", 5], "latents of shape (5,)"),
         ([*base, "--latent-shape", 3, "--out", "s.txt"], "must end in .npz"),
-        ([*base, "--latent-shape", 3, "--out", "s.npz", "--images", "s.gif"], "must end in .png"),
-        ([*base, "--latent-shape", 3, "--out", "s.npz", "--domain", "gaussian"], "unbounded"),
-        (["volume", "generators_for_tests:generator", "--latent-shape", 3, "-n", 0], "0 is not in the range"),
+        ([*base, "--latent-shape", 3, "-n", 0], "0 is not in the range"),
     ]:
         result = run(*arguments, code=2)
         assert match in result.stderr.strip().splitlines()[-1]
-
-
-def test_outputs_that_are_no_images_are_refused_before_anything_is_written(folder: Path) -> None:
-    result = run("sample", "generators_for_tests:flat3", "--latent-shape", 3, "--top-k", 1, "--pool", 64, "-n", 4,
-                 "--quiet", "--out", "s.npz", "--images", "s.png", "--cache", "pool", code=2)  # fmt: skip
-    assert "--images needs a generator of images" in result.stderr
-    assert not (folder / "s.npz").exists()
-    assert not (folder / "pool").exists()
-
-
-def test_a_collapsed_pool_is_told_on_stderr(folder: Path) -> None:
-    result = run("sample", "generators_for_tests:generator", "--latent-shape", 3, "--pool", 128, "-n", 100, "--rho", 40,
-                 "--quiet", "--out", "s.npz")  # fmt: skip
-    assert "effective size" in result.stderr

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from click.testing import CliRunner
 from torch import nn
 
 import splinescope as ss
 from splinescope import InputError, UnsupportedModelError
-from splinescope.cli import main
 from splinescope.smooth._held_values import attention_weights
 from splinescope.smooth._reader import attend
 from splinescope.train import At
@@ -274,52 +269,6 @@ def test_the_heat_map_is_labeled(ids):
     assert all(not label.get_text().isalpha() for label in long.get_xticklabels())
     with pytest.raises(InputError, match="9 labels"):
         ss.token_geometry(model_of(GPT2Block), ids).plot(tokens=["a"])
-
-
-def test_the_verb_prints_writes_and_draws(tmp_path, monkeypatch):
-    (tmp_path / "gpt_for_tests.py").write_text(
-        "import torch\nfrom tests.smooth.models import GPT2Block, LanguageModel\n"
-        "def build():\n    torch.manual_seed(0)\n    return LanguageModel(GPT2Block, vocabulary=256)\n"
-        "def encode(text):\n    return [ord(c) % 256 for c in text]\n"
-        "def words(text):\n    return text.split()\n"
-        "def small():\n    return LanguageModel(GPT2Block, vocabulary=128)\n"
-    )
-    (tmp_path / "noise.txt").write_bytes(b"\xff\xfe\xb3")
-    (tmp_path / "text.txt").write_text("To be, or not to be")
-    (tmp_path / "lines.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")  # as on Windows
-    (tmp_path / "umlaut.txt").write_text("Größe")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    sys.modules.pop("gpt_for_tests", None)
-    call = ["tokens", "gpt_for_tests:build", "--text", "text.txt"]
-    result = CliRunner().invoke(main, [*call, "--json", "--out", "t.npz", "--plot", "t.png", "--window", "8"])
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["tokens"] == 19
-    assert np.array(found["features"]).shape == (2, 7)
-    with np.load("t.npz") as file:
-        assert file["nearest"].shape == (2, 1, 19)
-        assert float(np.mean(file["nearest"][0])) == pytest.approx(found["layers"][0]["nearest"], rel=1e-5)
-    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    lines = CliRunner().invoke(main, [*call[:3], "lines.txt", "--json"])
-    assert json.loads(lines.stdout)["tokens"] == 6  # all but the mark at the start
-    again = CliRunner().invoke(main, [*call, "--encode", "gpt_for_tests:encode", "--window", "8"])
-    assert "h.1.mlp.c_fc" in again.stdout
-    for wrong, words in (
-        (["--encode", "gpt_for_tests:none"], "package.module:function"),
-        (["--encode", "gpt_for_tests:words"], "whole numbers, one per token, got ['To', 'be,'"),
-        (["--plot", "t.txt"], ".png"),
-        (["--out", "t.txt"], ".npz"),
-        (["--limit", "-3"], "-3 is not in the range x>=1"),
-        (["--text", "noise.txt"], "noise.txt must be UTF-8"),
-        (
-            ["tokens", "gpt_for_tests:small", "--text", "umlaut.txt"],
-            "IndexError: index out of range in self (token ids are 71 to 195: --encode",
-        ),
-    ):
-        failed = CliRunner().invoke(main, wrong if wrong[0] == "tokens" else [*call, *wrong])
-        assert failed.exit_code == 2
-        assert words in failed.stderr
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])

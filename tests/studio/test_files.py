@@ -4,7 +4,7 @@ import functools
 import http.server
 import json
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def address(tmp_path_factory):
 
 def made(browser, address, jobs):
     with opened(browser, address) as page:
-        return page.evaluate(MADE, [[recipe.as_dict(), steps] for recipe, steps in jobs])
+        return page.evaluate(MADE, [[asdict(recipe), steps] for recipe, steps in jobs])
 
 
 def assert_same_picture(trainer, found):

@@ -12,7 +12,7 @@ from ..support import interrupt
 from ..support.errors import SplinescopeError, did_you_mean
 
 _FILES = {
-    "generators": ("sample", "volume"),
+    "generators": ("volume",),
     "landscape": ("landscape",),
     "near_data": ("complexity", "normalization", "representation"),
     "pages": ("compare", "report"),
@@ -20,7 +20,6 @@ _FILES = {
     "running": ("studio", "warmup"),
     "tilings": ("show", "stats", "surface", "tessellate"),
     "timeline": ("timeline",),
-    "tokens": ("tokens",),
     "verify": ("verify",),
 }
 VERBS = {verb: f"splinescope.cli.{file}" for file, verbs in _FILES.items() for verb in verbs}

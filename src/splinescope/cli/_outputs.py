@@ -46,7 +46,7 @@ def _check_quantity(name: str, option: str) -> str:
     return check_choice(name, option, tuple(QUANTITIES))
 
 
-written_file, written_arrays, written_image = _written(), _written(".npz"), _written(".png")
+written_file, written_arrays = _written(), _written(".npz")
 quantity_name = Checked("QUANTITY", _check_quantity)
 
 

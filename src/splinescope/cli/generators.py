@@ -1,53 +1,18 @@
-"""`splinescope volume` and `sample`: how a generator stretches its latents, and even samples of its manifold."""
+"""`splinescope volume`: how a generator stretches its latents."""
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from ..support.checks import require
 from ..support.errors import InputError
-from ..support.files import replacing
-from ._outputs import (
-    echo_result,
-    json_option,
-    note,
-    options,
-    quiet_option,
-    write,
-    write_arrays,
-    written_arrays,
-    written_image,
-)
+from ._outputs import echo_result, json_option, write_arrays, written_arrays
 from .inputs import MODEL_HELP, data_file, model_arguments, read_array, read_model, shape_numbers
 
 if TYPE_CHECKING:
     from ..generative.domains import LatentDomain
-
-_latent_options = options(
-    click.option("--latent-shape", type=shape_numbers,
-                 help="Shape of one latent, e.g. 64 or 100,1,1; ONNX files know it."),
-    click.option("--domain", type=click.Choice(["ball", "box", "gaussian", "truncated", "sphere"]), default="ball",
-                 show_default=True, help="Where latents live: uniform in a ball or box or on a sphere, normal, "
-                 "or normal within a radius."),
-    click.option("--radius", type=float, help="Radius of ball or sphere (sqrt(size)), half side of box (1), bound of "
-                 "truncated (2), scale of gaussian (1)."),
-    click.option("--top-k", type=int, help="Only the k largest singular values."),
-    click.option("--output", type=click.Choice(["after", "before"]), default="after", show_default=True,
-                 help="After or before the final tanh, sigmoid or softmax."),
-    click.option("--seed", default=0, show_default=True, help="Seed of the latents."),
-    json_option,
-)  # fmt: skip
-
-
-def _shape_of_latent(model: Any, shape: tuple[int, ...] | None) -> tuple[int, ...]:
-    known = shape or getattr(model, "input_shape", None)
-    if known is None:
-        raise InputError("--latent-shape is needed for a generator built by a function, e.g. --latent-shape 64.")
-    return tuple(known)
 
 
 def _domain(name: str, shape: tuple[int, ...], radius: float | None) -> LatentDomain:
@@ -68,7 +33,29 @@ def _domain(name: str, shape: tuple[int, ...], radius: float | None) -> LatentDo
 
 @click.command("volume", epilog=f"MODEL is {MODEL_HELP}.")
 @model_arguments
-@_latent_options
+@click.option("--latent-shape", type=shape_numbers, help="Shape of one latent, e.g. 64 or 100,1,1; ONNX files know it.")
+@click.option(
+    "--domain",
+    type=click.Choice(["ball", "box", "gaussian", "truncated", "sphere"]),
+    default="ball",
+    show_default=True,
+    help="Where latents live: uniform in a ball or box or on a sphere, normal, or normal within a radius.",
+)
+@click.option(
+    "--radius",
+    type=float,
+    help="Radius of ball or sphere (sqrt(size)), half side of box (1), bound of truncated (2), scale of gaussian (1).",
+)
+@click.option("--top-k", type=int, help="Only the k largest singular values.")
+@click.option(
+    "--output",
+    type=click.Choice(["after", "before"]),
+    default="after",
+    show_default=True,
+    help="After or before the final tanh, sigmoid or softmax.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the latents.")
+@json_option
 @click.option("-n", "--count", type=click.IntRange(min=1), default=256, show_default=True,
               help="How many latents to draw.")  # fmt: skip
 @click.option("--latents", type=data_file, help="Take latents from a file, one per row: .npy, .npz, FILE.npz:name, "
@@ -93,13 +80,15 @@ def volume_command(
 
     generator = read_model(model, weights)
     tangents = None
+    shape = latent_shape or getattr(generator, "input_shape", None)
     if latents is not None:
-        z = torch.from_numpy(read_array(latents, latent_shape or getattr(generator, "input_shape", None)))
+        z = torch.from_numpy(read_array(latents, shape))
+    elif shape is None:
+        raise InputError("--latent-shape is needed for a generator built by a function, e.g. --latent-shape 64.")
     else:
-        shape = _shape_of_latent(generator, latent_shape)
         place = _domain(domain, shape, radius)
         z = place.draw(count, torch.Generator().manual_seed(seed))
-        z, tangents = z.unflatten(1, shape), place.tangents(z)
+        z, tangents = z.unflatten(1, tuple(shape)), place.tangents(z)
     found = log_volume(generator, z, top_k=top_k, output=output, tangents=tangents)
     finite = found.log[found.log.isfinite()]
     quantiles = torch.quantile(finite, torch.tensor([0.05, 0.5, 0.95]).double()).tolist() if len(finite) else []
@@ -114,83 +103,3 @@ def volume_command(
         "certainty": found.certainty,
     }
     echo_result(summary, as_json)
-
-
-@click.command("sample", epilog=f"MODEL is {MODEL_HELP}.")
-@model_arguments
-@_latent_options
-@click.option("--rho", default=1.0, show_default=True, help="1: uniform on the manifold (MaGNET); 0: the model's own; "
-              "below 0: modes; above 1: anti-modes.")  # fmt: skip
-@click.option("-n", "--count", default=100, show_default=True, help="How many samples.")
-@click.option("--pool", default=4096, show_default=True, help="How many proposals to weight.")
-@click.option("--method", type=click.Choice(["resample", "rejection", "metropolis"]), default="resample",
-              show_default=True)  # fmt: skip
-@click.option("--cache", type=click.Path(file_okay=False), help="Folder that keeps volumes; work resumes there.")
-@click.option("--out", type=written_arrays, required=True, help="Write latents and outputs (.npz).")
-@click.option("--images", type=written_image, help="Write the first 100 outputs as a grid (.png).")
-@quiet_option
-def sample_command(
-    model: str, weights: str | None, latent_shape: tuple[int, ...] | None, domain: str, radius: float | None,
-    top_k: int | None, output: str, seed: int, as_json: bool, rho: float, count: int, pool: int, method: str,
-    cache: str | None, out: str, images: str | None, quiet: bool,
-) -> None:  # fmt: skip
-    """Sample a generator MODEL evenly, without retraining.
-
-    Draws with density p_model(x)^(1 - rho) on its manifold: rho 1 is uniform, rho 0 as the model itself.
-
-    \b
-    Examples:
-      splinescope sample generator.onnx --domain box -n 64 --out uniform.npz
-      splinescope sample my_models:gan --weights g.pt --latent-shape 64 --top-k 5 --rho 1 -n 100 \\
-          --cache volumes --out digits.npz --images digits.png
-    """
-    import torch
-
-    from ..generative import PolaritySampler
-
-    generator = read_model(model, weights)
-    shape = _shape_of_latent(generator, latent_shape)
-    sampler = PolaritySampler(
-        generator, _domain(domain, shape, radius), rho=rho, pool=pool, top_k=top_k, output=output, latent_shape=shape,
-        seed=seed, cache=cache, progress=not quiet,
-    )  # fmt: skip
-    if images is not None:  # before the long work, and before anything is written
-        _image_grid(sampler.generate(sampler.domain.draw(1, torch.Generator().manual_seed(seed))).cpu().numpy())
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        samples = sampler.sample(count, method=method)
-    for warning in caught:
-        note(f"Warning: {warning.message}")
-    outputs = samples.outputs.cpu().numpy()
-    write_arrays(
-        out, {"latents": samples.latents.numpy(), "outputs": outputs, "log_volume": samples.log_volume.numpy()}
-    )
-    write(images, lambda path: _save_images(path, outputs[:100]))
-    summary = {
-        "samples": count,
-        "rho": rho,
-        "law": samples.law,
-        "pool": pool,
-        "effective size": round(sampler.effective_size(), 1),
-        "acceptance": round(samples.acceptance, 4),
-    }
-    echo_result(summary, as_json)
-
-
-def _save_images(path: str, outputs: np.ndarray) -> None:
-    with replacing(path) as partial:
-        require("matplotlib.pyplot", "plot").imsave(partial, _image_grid(outputs), cmap="gray", vmin=0, vmax=1)
-
-
-def _image_grid(outputs: np.ndarray) -> np.ndarray:
-    """The outputs side by side, small ones enlarged so that they can be seen; refused if they are no images."""
-    require("matplotlib.pyplot", "plot")
-    from ..plot.generative import image_grid
-
-    try:
-        grid = image_grid(outputs)
-    except InputError as error:
-        raise InputError(f"--images needs a generator of images: {error}") from error
-    side = outputs.shape[-1] if outputs.ndim > 2 else round(outputs.shape[1] ** 0.5)
-    factor = max(1, 56 // side)
-    return grid.repeat(factor, 0).repeat(factor, 1)

@@ -87,11 +87,8 @@ class Microscope:
         view = windowed(self._slice(specimen, message), window)
         incomplete = None
         tiling: Any
-        try:
-            # one thread: its progress may end it at any chunk, and two pages then share two cores
-            tiling = tessellate(
-                specimen.network, view, progress=job.progress, threads=1, max_tiles=MOST_TILES
-            )  # fmt: skip
+        try:  # one thread: its progress may end it at any chunk, and two pages then share two cores
+            tiling = tessellate(specimen.network, view, progress=job.progress, threads=1, max_tiles=MOST_TILES)
         except LimitReached as limit:
             where = "plane is empty here. Zoom in." if view.dimension == 2 else "space is empty here. Take less of it."
             tiling, incomplete = limit.partial, f"Over {MOST_TILES:,} tiles: part of the {where}"

@@ -78,14 +78,10 @@ class Recipe:
                 checked[name] = bool(value)
         return cls(**checked)
 
-    def as_dict(self) -> dict[str, Any]:
-        """What `read` takes."""
-        return asdict(self)
-
 
 def limits() -> dict[str, Any]:
     """What the page needs to draw its switches: choices, ranges, defaults."""
-    return {"choices": CHOICES, "ranges": {**WHOLE, **REAL}, "defaults": Recipe().as_dict(), "smooth": SMOOTH}
+    return {"choices": CHOICES, "ranges": {**WHOLE, **REAL}, "defaults": asdict(Recipe()), "smooth": SMOOTH}
 
 
 def check_real(value: Any, name: str, low: float = -1e300, high: float = 1e300) -> float:

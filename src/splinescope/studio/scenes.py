@@ -16,7 +16,7 @@ from ..generative import tiled_manifold
 from ..meanfield import GaussianInputs, TwoLayerBN, descend
 from ..representation import odd_point
 from ..support.checks import check_choice, check_whole
-from ..tiling import Slice, Tiling, tessellate
+from ..tiling import Slice, tessellate
 
 Scene = dict[str, Any]
 
@@ -52,11 +52,14 @@ def uniform_samples(seed: int) -> Scene:
         places = [latents, _seen(manifold.tiling.outputs(latents))]
         note = [["densest facet over sparsest", f"{share.max() / share.min():.3g}"]]
         moments.append(_moment(f"ρ = {rho:.1f}", note, places))
-    corners = manifold.tiling.vertices, _seen(manifold.corner_outputs)
+    ends = manifold.tiling.walls.ends
+    latent, seen = (
+        places[ends].reshape(-1, 4) for places in (manifold.tiling.vertices, _seen(manifold.corner_outputs))
+    )
     return {
         "panels": [
-            _panel("latents, and the tiles of the generator", _wall_lines(manifold.tiling, corners[0])),
-            _panel("samples on its surface, denser where it turns away", _wall_lines(manifold.tiling, corners[1])),
+            _panel("latents, and the tiles of the generator", latent),
+            _panel("samples on its surface, denser where it turns away", seen),
         ],
         "moments": moments,
         "classes": np.full(count, 10, np.uint8),  # a color that is seen on white and on black without an outline
@@ -77,10 +80,6 @@ def _seen(points: np.ndarray) -> np.ndarray:
     """A surface (x, y, z) from the side and a little from above."""
     x, y, z = points.T
     return np.stack([0.9 * x + 0.45 * y, 0.55 * z + 0.35 * y - 0.15 * x], 1)
-
-
-def _wall_lines(tiling: Tiling, places: np.ndarray) -> np.ndarray:
-    return places[tiling.walls.ends].reshape(-1, 4)
 
 
 def odd_one_out(seed: int) -> Scene:

@@ -15,7 +15,6 @@ from ..plot.frame import tiling_frame
 from ..support.checks import check_index
 from ..support.errors import InputError
 from ..tiling import Slice, Tiling, tessellate
-from ..tiling.approximation import Approximation
 from .models import NOT_AFFINE, Layer, make_network, make_set
 from .recipe import SMOOTH, Recipe, check_real
 
@@ -26,6 +25,7 @@ NEAR = 0.15
 MOST_TILES = 60_000
 SIDE = 16
 """Pixels of a unit's picture."""
+_ASSURED = ("tolerance", "bound", "deviation", "basis")
 SHOWN = ("class", "slope", "depth", "area", "value")
 
 
@@ -153,6 +153,7 @@ class Trainer:
         near data and boundary, too."""
         measured = self.hold_statistics()
         tiling = self.tile()
+        near_to = tiling.approximation
         frame = tiling_frame(tiling, title="Playground", only=shown)
         measures = {**measured, "tiles": tiling.count}
         if near:
@@ -166,7 +167,7 @@ class Trainer:
             "held": self.recipe.norm in NOT_AFFINE,
             "dead": self.dead,
             **(self._diagram() if near else {}),
-            "within": None if tiling.approximation is None else _within(tiling.approximation),
+            "within": None if near_to is None else {name: getattr(near_to, name) for name in _ASSURED},
             "selected": None if selected is None else self.unit_weights(*selected),
             "step": self.steps,
             "measures": measures,
@@ -214,17 +215,11 @@ def _cuts(tiling: Tiling) -> dict[str, np.ndarray]:
     }
 
 
-def _within(found: Approximation) -> dict[str, Any]:
-    return {"tolerance": found.tolerance, "bound": found.bound, "deviation": found.deviation, "basis": found.basis}
-
-
 def _raw_weight(block: Layer) -> Tensor:
     """The matrix that is set by hand; under weight norm the direction, whose length does not matter."""
-    if hasattr(block.linear, "parametrizations"):
-        raw: Tensor = block.linear.parametrizations.weight.original1  # type: ignore[union-attr,assignment]
-        return raw
-    weight: Tensor = block.linear.weight  # type: ignore[assignment]
-    return weight
+    linear: Any = block.linear
+    raw: Tensor = linear.parametrizations.weight.original1 if hasattr(linear, "parametrizations") else linear.weight
+    return raw
 
 
 def _optimizer(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:

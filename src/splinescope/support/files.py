@@ -161,11 +161,11 @@ def current_folder_first() -> Iterator[None]:
             sys.path.remove("")
 
 
-def imported(name: str, called: str) -> Any:
-    """What "package.module:name" names, its package imported as Python would from here; errors call it `called`."""
+def imported(name: str) -> Any:
+    """What "package.module:name" names, its package imported as Python would from here."""
     module, _, attribute = name.partition(":")
     try:
         with current_folder_first():
             return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"{called} must be package.module:function, {name!r} was not found: {error}.") from error
+        raise InputError(f"MODEL must be package.module:function, {name!r} was not found: {error}.") from error

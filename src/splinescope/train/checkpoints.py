@@ -92,7 +92,7 @@ def made_by(factory: str, weights: str | os.PathLike[str] | None = None) -> nn.M
 
     Its package is imported as Python would from the current folder; the factory has no required arguments.
     """
-    made = imported(factory, "MODEL")
+    made = imported(factory)
     with current_folder_first():
         if not isinstance(made, nn.Module):
             if not callable(made):
