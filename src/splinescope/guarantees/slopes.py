@@ -45,23 +45,23 @@ class Largest:
 def largest(tiling: Tiling, program: Program, directions: np.ndarray, measure: Measure) -> Largest:
     """The largest measure of slopes along `directions` `[d, *input_shape]`, over all tiles of plain rows."""
     errors = [torch.from_numpy(error) for error in cut_errors(program, tiling.view, tiling.rtol)]
+    twice, wide = [2 * error for error in errors], [(tiling.dimension + 3) * error for error in errors]
     centers = tiling.view.inputs(inner_points(tiling))
     values, off = np.empty((2, tiling.count))
     size = max(1, block_rows(program) // len(directions))
     for block in blocks(tiling.count, size):
-        found = _tangents(program, centers[block], directions, [2 * error for error in errors], None)
+        found = _tangents(program, centers[block], directions, twice, None)
         values[block], off[block] = measure(*found)
-    sure, codes = _patterns(program, centers, errors)
-    sure[np.setdiff1d(np.arange(tiling.count), np.unique(codes, return_index=True)[1])] = False
+    unsure, codes = _signs(program, centers, twice)
+    sure = (unsure == 0) & np.isin(np.arange(tiling.count), np.unique(codes, return_index=True)[1])
     tile = int(np.where(sure, values, -np.inf).argmax() if sure.any() else values.argmax())
     low = float((values - off)[sure].max(initial=-np.inf))
     high = float((values + off).max())
     # corners where fewer tiles meet than there may be patterns
     lists = tiling.tiles.some(np.flatnonzero(sure))
     meeting = np.bincount(lists.corners, minlength=len(tiling.vertices))
-    wide = [(tiling.dimension + 3) * error for error in errors]
     at = tiling.view.inputs(tiling.vertices)
-    count = _open(program, at, wide)
+    count, _ = _signs(program, at, wide)
     lacking = np.flatnonzero(meeting < 2.0**count)
     if is_homogeneous(program):  # patterns next to the origin are those on the rays from there
         lacking = lacking[at[lacking].any(tuple(range(1, at.ndim)))]
@@ -94,25 +94,15 @@ def through_zero(fold: Fold, inputs: list[Tensor]) -> bool:
     return all(torch.equal(fold.run(*(k * value for value in inputs)), k * output) for k in (2.0**-40, 2.0, 2.0**40))
 
 
-def _patterns(program: Program, x: np.ndarray, errors: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
-    """`[n]` each: whether the signs of all units at inputs are beyond doubt, and hashes of these signs."""
-    sure, codes = np.ones(len(x), bool), np.empty(len(x), np.uint64)
+def _signs(program: Program, x: np.ndarray, wide: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+    """`[n]` each: how many units are open at inputs, and hashes of the signs of all."""
+    count, codes = np.zeros(len(x), int), np.empty(len(x), np.uint64)
     for block in blocks(len(x), block_rows(program)):
-        signs = []
-        for (_, z), error in zip(cuts(program, torch.from_numpy(x[block])), errors, strict=False):
-            sure[block] &= (z.abs() > 2 * error).all(1).numpy()
-            signs.append((z > 0).numpy())
-        codes[block] = pattern_codes(signs, len(x[block]))
-    return sure, codes
-
-
-def _open(program: Program, x: np.ndarray, wide: list[Tensor]) -> np.ndarray:
-    """`[n]` how many units are open at inputs."""
-    found = np.zeros(len(x), int)
-    for block in blocks(len(x), block_rows(program)):
-        for (_, z), error in zip(cuts(program, torch.from_numpy(x[block])), wide, strict=False):
-            found[block] += (z.abs() <= error).sum(1).numpy()
-    return found
+        values = [z for _, z in cuts(program, torch.from_numpy(x[block]))]
+        for z, error in zip(values, wide, strict=True):
+            count[block] += (z.abs() <= error).sum(1).numpy()
+        codes[block] = pattern_codes([(z > 0).numpy() for z in values], len(x[block]))
+    return count, codes
 
 
 @dataclass(frozen=True)
