@@ -23,6 +23,7 @@ from torch import nn
 
 import splinescope as ss
 from benchmarks.tables import write_table
+from splinescope_research import topology
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "chair.png"
 CASES = {
@@ -127,7 +128,7 @@ def advisories() -> dict[str, Any]:
     tiling = ss.tessellate(net, view, threads=1)
     cpu = time.process_time() - start
     start = time.process_time()
-    found = tiling.topology()
+    found = topology(tiling)
     return {
         "cells": tiling.count, "cpu": cpu, "topology": time.process_time() - start,
         "shares": (found.sizes / view.size).tolist(), "betti": found.betti.tolist(),

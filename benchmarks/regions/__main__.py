@@ -41,6 +41,7 @@ def splinescope(case: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     import splinescope as ss
+    from splinescope_research import topology
 
     d = len(case["layers"][0]["weight"][0])
     view = ss.Slice.axes([0.0] * d, tuple(range(d)), case["low"], case["high"])
@@ -53,7 +54,7 @@ def splinescope(case: dict[str, Any]) -> dict[str, Any]:
         "lipschitz_inf": float(np.abs(slopes).sum(1).max()),
     }
     if d == 2:
-        regions = tiling.topology()
+        regions = topology(tiling)
         found |= {"unsafe_volume": float(regions.sizes[1]), "unsafe_betti": list(regions["above"])}
     return found
 

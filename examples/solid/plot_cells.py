@@ -13,6 +13,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.plot import plot_cells
 from splinescope.plot.solid import plot_mesh
+from splinescope_research import topology
 
 torch.manual_seed(0)
 x = torch.rand(600, 3) * 2 - 1
@@ -32,7 +33,7 @@ print(tiling.summary())
 figure = plt.figure(figsize=(11, 4.5), layout="constrained")
 plot_cells(tiling, "class", figure.add_subplot(1, 2, 1, projection="3d"), pull=0.5)
 plot_mesh(tiling.decision_boundary(), figure.add_subplot(1, 2, 2, projection="3d"), alpha=0.6)
-print(tiling.topology())
+print(topology(tiling))
 plt.show()
 
 # %%

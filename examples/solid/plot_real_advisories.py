@@ -17,6 +17,7 @@ import numpy as np
 
 import splinescope as ss
 from splinescope.plot.solid import plot_mesh
+from splinescope_research import topology
 
 ADVISORIES = ("clear of conflict", "weak left", "weak right", "strong left", "strong right")
 folder = Path(os.environ.get("SPLINESCOPE_TEST_DATA", "../shared/data"))
@@ -28,7 +29,7 @@ print(tiling)
 # %%
 # Every region is a union of pieces of cells. Volumes and Betti numbers are exact: how many separate parts, how many
 # tunnels, how many hollows. An advisory with many parts has islands inside another one.
-found = tiling.topology()
+found = topology(tiling)
 shares = found.sizes / tiling.view.size
 for name, share, (parts, holes, voids) in zip(ADVISORIES, shares, found.betti, strict=True):
     print(f"{name:18s} {share:8.3%} of the box, {parts} parts, {holes} tunnels, {voids} hollows")

@@ -31,6 +31,8 @@ from .sign_classes import sign_classes
 from .statistics_fidelity import statistics_fidelity
 from .steering import steer
 from .subdivision import subdivision
+from .sweep_tiles import sweep_tiles
+from .topology import topology
 from .tree_model import tree_representation
 
 __all__ = [
@@ -63,6 +65,8 @@ __all__ = [
     "statistics_fidelity",
     "steer",
     "subdivision",
+    "sweep_tiles",
+    "topology",
     "tree_representation",
     "wasserstein2",
     "with_placed_norms",

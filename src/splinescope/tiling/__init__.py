@@ -5,7 +5,6 @@ from .measures.region_counts import zaslavsky
 from .measures.summary import compare_tilings
 from .several import tessellate_each
 from .slice import Slice
-from .sweep import sweep_tiles
 from .tessellate import tessellate
 from .tiling import Tiling
 
@@ -14,7 +13,6 @@ __all__ = [
     "Tiling",
     "compare_tilings",
     "load_tiling",
-    "sweep_tiles",
     "tessellate",
     "tessellate_each",
     "zaslavsky",

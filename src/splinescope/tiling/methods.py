@@ -12,7 +12,6 @@ from .measures import folds as _folds
 from .measures import locate as _locate
 from .measures import margin as _margin
 from .measures import summary as _summary
-from .measures import topology as _topology
 
 if TYPE_CHECKING:
     from .tiling import Tiling
@@ -46,7 +45,6 @@ class Measures:
     level_set = boundary.level_set
     margin = boundary.margin
     input_margin = _margin.tiling_margin
-    topology = _topology.topology
 
     # ---- places
 

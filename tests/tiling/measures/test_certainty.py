@@ -19,7 +19,6 @@ READ: dict[str, Callable[[Tiling], Any]] = {
     "boundary": lambda t: t.decision_boundary(),
     "level set": lambda t: t.level_set(0.0),
     "pieces": lambda t: t.pieces(),
-    "topology": lambda t: t.topology(),
     "dual graph": lambda t: t.dual_graph(),
     "folds": lambda t: t.folds(),
     "bends": lambda t: t.bends(),
@@ -101,7 +100,7 @@ def test_every_kind_of_result_of_a_tiling_carries_its_certainty():
     plain = [getattr(item, "fget", None) or getattr(item, "func", None) or item for item in read]
     declared = " ".join(str(getattr(item, "__annotations__", {}).get("return")) for item in plain)
     every = {kind for kind in kinds_of(Result) if re.search(rf"\b{kind.__name__}\b", declared)}
-    assert {"Boundary", "Pieces", "Folds", "Summary", "Topology"} <= {kind.__name__ for kind in every}
+    assert {"Boundary", "Pieces", "Folds", "Summary", "Bends"} <= {kind.__name__ for kind in every}
     assert {kind.__name__ for kind in every if not issubclass(kind, OfTiling)} == {"InputMargin"}  # has its own words
 
 

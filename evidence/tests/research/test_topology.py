@@ -6,13 +6,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from tests.tiling import shapes3d
+from tests.tiling.cells.test_solids import SMALL, cube, plain_mlp
 from torch import Tensor, nn
 
 import splinescope as ss
-from splinescope.tiling.measures.topology import refined
-
-from .. import shapes3d
-from ..cells.test_solids import SMALL, cube, plain_mlp
+from splinescope_research import topology
+from splinescope_research.topology import refined
 
 
 def space(shape: nn.Module) -> ss.Tiling:
@@ -31,7 +31,7 @@ def space(shape: nn.Module) -> ss.Tiling:
 )
 def test_betti_numbers_of_known_shapes(shape: nn.Module, below: tuple[int, ...], above: tuple[int, ...]) -> None:
     tiling = space(shape)
-    found = tiling.topology()
+    found = topology(tiling)
     assert found["below"] == below
     assert found["above"] == above
     assert found.sizes.sum() == pytest.approx(64.0)
@@ -46,12 +46,12 @@ class Disc(nn.Module):
 
 def test_a_ring_on_a_plane_has_a_gap() -> None:
     tiling = ss.tessellate(Disc().double(), ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2))
-    found = tiling.topology()
+    found = topology(tiling)
     assert found["below"] == (1, 1)
     assert found["above"] == (2, 1)
     assert found.sizes[0] == pytest.approx(2 * (1.25**2 - 0.75**2))
-    assert tiling.topology(-0.3)["below"] == (0, 0)
-    assert tiling.topology(10.0)["below"] == (1, 0)
+    assert topology(tiling, -0.3)["below"] == (0, 0)
+    assert topology(tiling, 10.0)["below"] == (1, 0)
 
 
 def rank(columns: list[int]) -> int:
@@ -100,7 +100,7 @@ def test_betti_numbers_are_ranks_of_boundary_maps(name: str, d: int) -> None:
     tiling = ss.tessellate(net, cube(d, 2.0))
     heights = tiling.outputs(tiling.vertices)[:, 0]
     for level in np.quantile(heights, [0.2, 0.5, 0.8]):
-        found = tiling.topology(float(level))
+        found = topology(tiling, float(level))
         cells = refined(tiling, np.stack([np.zeros(len(heights)), heights - level], 1))
         below = cells.outputs(cells.centroids())[:, 0] <= level + 1e-9  # whole cells may lie at the level
         for region, inside in (("below", below), ("above", ~below)):
@@ -110,9 +110,9 @@ def test_betti_numbers_are_ranks_of_boundary_maps(name: str, d: int) -> None:
 def test_topology_says_what_it_needs() -> None:
     line = ss.tessellate(plain_mlp(4, 5, 2), ss.Slice.segment(np.zeros(4), np.ones(4)))
     with pytest.raises(ss.InputError, match="2-D or 3-D"):
-        line.topology()
+        topology(line)
     for level, refusal in (("high", "must be numbers"), (np.nan, "finite"), ([0.0, 1.0], "one number")):
         with pytest.raises(ss.InputError, match=refusal):
-            space(shapes3d.Octahedron()).topology(level)  # type: ignore[arg-type]
+            topology(space(shapes3d.Octahedron()), level)
     with pytest.raises(KeyError, match="below, above"):
-        space(shapes3d.Octahedron()).topology()["inside"]
+        topology(space(shapes3d.Octahedron()))["inside"]

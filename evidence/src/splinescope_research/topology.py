@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...support.checks import as_float64_array, check_index
-from ...support.display import table
-from ...support.errors import InputError
-from .. import kernels
-from ..approximation import OfTiling
-from ..cells.lists import CornerLists, connected, places_of, reduced
-from ..cells.polytopes import Facets, Polytopes, cells_of
-from ..cells.solids import Solids
-from ..cells.tiles import Tiles
-from . import maps
-from .folds import need_dimension
+from splinescope.support.checks import as_float64_array, check_index
+from splinescope.support.display import table
+from splinescope.support.errors import InputError
+from splinescope.tiling import kernels
+from splinescope.tiling.approximation import OfTiling
+from splinescope.tiling.cells.lists import CornerLists, connected, places_of, reduced
+from splinescope.tiling.cells.polytopes import Facets, Polytopes, cells_of
+from splinescope.tiling.cells.solids import Solids
+from splinescope.tiling.cells.tiles import Tiles
+from splinescope.tiling.measures import maps
+from splinescope.tiling.measures.folds import need_dimension
 
 if TYPE_CHECKING:
-    from ..tiling import Tiling
+    from splinescope.tiling import Tiling
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,8 +74,10 @@ def topology(tiling: Tiling, level: float | None = None, output: int = 0) -> Top
         output: Which output.
 
     Example:
-        >>> tiling.topology(0.0)["below"]    # doctest: +SKIP
-        (1, 1, 0)
+        >>> import torch, splinescope as ss
+        >>> view = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
+        >>> topology(ss.tessellate(torch.nn.Linear(2, 3), view)).betti.shape
+        (3, 2)
     """
     need_dimension(tiling, "Betti numbers", 2, 3)
     if not tiling.complete:

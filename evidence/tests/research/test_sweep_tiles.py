@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.tiling import sweep_tiles
-from splinescope.tiling.sweep import relu_network
+from splinescope_research import sweep_tiles
+from splinescope_research.sweep_tiles import relu_network
 
 VIEW = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
 

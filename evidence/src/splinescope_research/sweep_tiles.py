@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..support.checks import check_module, check_whole
-from ..support.display import Result, table
-from ..support.drawing import drawn
-from ..support.errors import InputError
-from ..support.progress import Progress, sharing
-from .networks import check_slice
-from .slice import Slice
-from .tessellate import tessellate
+from splinescope.support.checks import check_module, check_whole
+from splinescope.support.display import Result, table
+from splinescope.support.errors import InputError
+from splinescope.support.progress import Progress, sharing
+from splinescope.tiling import Slice, tessellate
+from splinescope.tiling.networks import check_slice
+
+from .drawings import plot_tile_sweep
 
 Build = Callable[[int, int, int], nn.Module]
 """(width, depth, seed) -> the network."""
@@ -54,7 +54,7 @@ class TileSweep(Result):
             rows.append(tuple(f"{number:,.15g}" for number in numbers))
         return f"{self!r}\n{table(rows)}\n{self.assurance}"
 
-    plot = drawn("sweep.plot_tile_sweep")
+    plot = plot_tile_sweep
 
 
 def relu_network(inputs: int, width: int, depth: int, seed: int) -> nn.Module:
@@ -90,8 +90,9 @@ def sweep_tiles(
 
     Example:
         >>> import splinescope as ss
+        >>> from splinescope_research import sweep_tiles
         >>> view = ss.Slice.axes([0.0, 0.0], (0, 1), -2, 2)
-        >>> found = ss.tiling.sweep_tiles(view, widths=(4, 8), depths=(1, 2), seeds=3)
+        >>> found = sweep_tiles(view, widths=(4, 8), depths=(1, 2), seeds=3)
         >>> found.counts.shape, bool((found.counts[0, 0] <= 11).all())  # 4 lines make at most 11 regions
         ((2, 2, 3), True)
     """
