@@ -239,7 +239,7 @@ def test_after_a_warmup_nothing_is_left_to_compile(monkeypatch):
     result = CliRunner().invoke(main, ["warmup", "--quiet"])
     assert result.exit_code == 0, result.output
     assert "kernels are compiled" in result.output
-    for kernel in (kernels.split_intervals, kernels.split_polygons, kernels.split_cells, kernels.mark_lost_walls):
+    for kernel in (kernels.split_intervals, kernels.split_polygons, kernels.split_cells, kernels.mark_lost):
         assert kernel.overloads
     begun = []
     monkeypatch.setattr(compile.notice, "begin", begun.append)

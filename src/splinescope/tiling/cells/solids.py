@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import kernels
 from .hull import hull
-from .lists import joined_offsets, offsets_of, places_of
+from .lists import joined_offsets, offsets_of, owners, places_of
 from .tiles import OUTSIDE, Room, Tiles, joined_lists
 
 _SAMPLE = 64  # tiles that are measured for progress
@@ -93,14 +93,14 @@ class Solids(Tiles):
         """`[K]` volumes."""
         return measured(self.lists, points)[0]
 
-    def mark_lost(self, first_label: int, outcome: tuple[np.ndarray, ...]) -> None:
-        kernels.mark_lost_facets(*self.lists, self.labels, first_label, *outcome)
-
-    def keep_shared(self, low: int, high: int, *stage: np.ndarray) -> None:
-        kernels.keep_shared_facets(*self.lists, self.labels, low, high, *stage)
-
-    def keep_used(self, high: int, units: np.ndarray, pos: np.ndarray, neg: np.ndarray) -> None:
-        kernels.keep_used_facets(*self.lists, self.labels, high, units, pos, neg)
+    def sides(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        keys, sizes = np.empty(len(self.labels), np.uint64), np.empty(len(self.labels), np.int32)
+        kernels.facet_keys(*self.lists, keys, sizes)
+        starts = offsets_of(sizes)
+        places = np.empty(starts[-1], np.int64)
+        slots = np.arange(len(self.labels))
+        kernels.list_facets(slots, owners(self.facet_offsets), *self.lists, 0, starts[:-1], places)  # in any order
+        return self.facet_offsets, starts, self.corners[places]
 
     def room(self, vertices: int, units: int, pieces: int) -> SolidRoom:
         return SolidRoom(vertices, self, units, pieces)

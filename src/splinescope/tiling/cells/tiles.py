@@ -9,7 +9,7 @@ from math import factorial
 import numpy as np
 
 from .. import kernels
-from .lists import CornerLists, joined_offsets, places_of
+from .lists import CornerLists, following, joined_offsets, places_of
 
 OUTSIDE = -1
 """Label of a wall that is the boundary of the domain."""
@@ -77,17 +77,11 @@ class Tiles(CornerLists):
         """The unit just past the nth (from 1) unit >= first that takes both signs on some tile."""
         return int(kernels.nth_cutting_unit(self.offsets, self.corners, pos, neg, first, nth))
 
-    def mark_lost(self, first_label: int, outcome: tuple[np.ndarray, ...]) -> None:
-        """Mark walls of one stage of a tournament whose winner loses later (see `kernels.mark_lost_walls`)."""
-        kernels.mark_lost_walls(self.offsets, self.corners, self.labels, first_label, *outcome)
-
-    def keep_shared(self, low: int, high: int, *stage: np.ndarray) -> None:
-        """Unmark walls that a unit of a stage draws as well, and wins (see `kernels.keep_shared_walls`)."""
-        kernels.keep_shared_walls(self.offsets, self.corners, self.labels, low, high, *stage)
-
-    def keep_used(self, high: int, units: np.ndarray, pos: np.ndarray, neg: np.ndarray) -> None:
-        """Unmark walls that a unit of a later fold draws as well (see `kernels.keep_used_walls`)."""
-        kernels.keep_used_walls(self.offsets, self.corners, self.labels, high, units, pos, neg)
+    def sides(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The sides that labels name: offsets by tile, offsets of their lists of vertices, and these."""
+        sizes = np.repeat(np.diff(self.offsets), np.diff(self.offsets))
+        ends = np.where(sizes == 2, self.corners, self.corners[following(self.offsets)])  # in 1-D a side is a point
+        return self.offsets, np.arange(0, 2 * len(ends) + 1, 2), np.stack([self.corners, ends], 1).reshape(-1)
 
     def room(self, vertices: int, units: int, pieces: int) -> Room:
         """Space to cut these tiles, which have that many vertices, by that many units into that many pieces or so."""

@@ -32,8 +32,9 @@ def mark_spurious(
     high = low + sum(plan.folds[i].site.units for i in stages)
     if not ((tiles.labels >= low) | (tiles.labels < OUTSIDE)).any():  # no label is beyond `high` yet
         return
+    sides = tiles.sides()
     if isinstance(rows, FactoredRows):
-        _mark_factored(plan, stage, tournament, tol, tiles, rows, stages, low, high)
+        _mark_factored(plan, stage, tournament, tol, tiles, sides, rows, stages, low, high)
         return
     segment = plan.segments[stage]
 
@@ -47,17 +48,18 @@ def mark_spurious(
         rounds.append((i, before, (value(name), final, plan.folds[i].elements, windows, tol)))
         before = name
     for i, _, outcome in rounds:
-        tiles.mark_lost(plan.layout.first_labels[i], outcome)
+        kernels.mark_lost(*sides[1:], tiles.labels, plan.layout.first_labels[i], *outcome)
     shapes = segment.shapes
     for i, before, outcome in rounds:
         competitors = torch.from_numpy(value(before)).reshape(-1, *shapes[before])
         cuts = plan.folds[i].cuts(competitors).numpy()
-        tiles.keep_shared(low, high, plan.layout.labels[i], cuts, plan.tolerances[i], *outcome)
+        drawn = plan.layout.labels[i], cuts, plan.tolerances[i]
+        kernels.keep_shared(tiles.offsets, tiles.corners, *sides, tiles.labels, low, high, *drawn, *outcome)
 
 
 def _mark_factored(
-    plan: Plan, stage: int, tournament: Tournament, tol: np.ndarray, tiles: Tiles, rows: FactoredRows,
-    stages: list[int], low: int, high: int,
+    plan: Plan, stage: int, tournament: Tournament, tol: np.ndarray, tiles: Tiles,
+    sides: tuple[np.ndarray, np.ndarray, np.ndarray], rows: FactoredRows, stages: list[int], low: int, high: int,
 ) -> None:  # fmt: skip
     """The same with rows in factored form: only units that may be zero somewhere on the chunk are worked out."""
     segment = plan.segments[stage]
@@ -79,9 +81,12 @@ def _mark_factored(
         rounds.append((plan.layout.labels[i], units, place, here, values, tol[windows[units]], cuts, limits))
         before = name
     for labels, _, place, _, values, ties, _, _ in rounds:
-        tiles.mark_lost(int(labels[0]), (*values, place, place, ties))
+        kernels.mark_lost(*sides[1:], tiles.labels, int(labels[0]), *values, place, place, ties)
     for labels, units, _, here, values, ties, cuts, limits in rounds:
-        tiles.keep_shared(low, high, labels[units], cuts, limits, *values, here, here, ties)
+        drawn = labels[units], cuts, limits
+        kernels.keep_shared(
+            tiles.offsets, tiles.corners, *sides, tiles.labels, low, high, *drawn, *values, here, here, ties
+        )
 
 
 def keep_used(
@@ -94,9 +99,10 @@ def keep_used(
     if plan.layout.is_stage[stage] or not (tiles.labels < OUTSIDE).any():
         return
     high = plan.layout.first_labels[stage]
-    tiles.keep_used(high, rows.labels, pos, neg)
+    lists = tiles.offsets, tiles.corners, *tiles.sides(), tiles.labels
+    kernels.keep_used(*lists, high, rows.labels, pos, neg)
     if isinstance(rows, FactoredRows) and rows.grazing is not None:
         units, cuts, tolerances = rows.grazing
         pos, neg = np.empty((2, len(cuts), (len(units) + 63) // 64), np.uint64)
         kernels.sign_bits(cuts, tolerances, 0, len(cuts), pos, neg)
-        tiles.keep_used(high, units, pos, neg)
+        kernels.keep_used(*lists, high, units, pos, neg)

@@ -25,9 +25,6 @@ from .number_vertices import (
     chain_boundaries,
     enter_again,
     farthest,
-    keep_shared_walls,
-    keep_used_walls,
-    mark_lost_walls,
     number_vertices,
     polygon_areas,
     replace_tiles,
@@ -35,13 +32,11 @@ from .number_vertices import (
 )
 from .polytope_facets import (
     facet_keys,
-    keep_shared_facets,
     keep_slots,
-    keep_used_facets,
     list_facets,
-    mark_lost_facets,
     pair_facets,
     real_facets,
 )
 from .polytope_volumes import measure_cells, measure_facets
+from .real_walls import keep_shared, keep_used, mark_lost
 from .sign_bits import count_cutting_units, mix, mix_in_python, nth_cutting_unit, sign_bits

@@ -1,93 +1,10 @@
-"""What finished tiles need: which walls are real, numbers for vertices, areas."""
+"""What finished tiles need: numbers for vertices, areas, outlines of tiles that become one."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from splinescope.support.compile import in_place, jit
-
-from .sign_bits import lowest_bit
-
-
-@in_place
-def _wall(c, start, stop, corners):
-    """The two ends of the wall that starts at corner c of a tile (in 1-D a wall is a point)."""
-    if stop - start == 2:
-        return corners[c], corners[c]
-    return corners[c], corners[c + 1 if c + 1 < stop else start]
-
-
-@in_place
-def loses(v, j, stage, final, elements, windows, tol):
-    """Whether the winner of a stage's unit j is not the winner of its whole window at vertex v."""
-    return abs(final[v, windows[j]] - stage[v, elements[j]]) > tol[windows[j]]
-
-
-@in_place
-def mark_lost_walls(offsets, corners, labels, low, stage, final, elements, windows, tol):
-    """Relabel as -2 - label the walls of one stage of a tournament (labels from `low`) whose winner loses later.
-
-    `stage` and `final` `[V, size]` are the values of the stage and of the whole tournament.
-    """
-    for i in range(offsets.shape[0] - 1):
-        for c in range(offsets[i], offsets[i + 1]):
-            j = labels[c] - low
-            if 0 <= j < elements.shape[0]:
-                u, v = _wall(c, offsets[i], offsets[i + 1], corners)
-                if loses(u, j, stage, final, elements, windows, tol) or loses(
-                    v, j, stage, final, elements, windows, tol
-                ):
-                    labels[c] = -2 - labels[c]
-
-
-@in_place
-def keep_shared_walls(offsets, corners, labels, low, high, units, cuts, cut_tol, stage, final, elements, windows, tol):
-    """Give back a label to marked walls (of labels below `high`) that some unit of a stage draws as well and wins.
-
-    Those of the same tournament, from `low` on, get back their own; an earlier one's get the label of the unit, of
-    `units`. `cuts` `[V, units]` are the stage's pre-activations. A unit draws a wall if it is zero on it and not on the
-    rest of the tile.
-    """
-    for i in range(offsets.shape[0] - 1):
-        for c in range(offsets[i], offsets[i + 1]):
-            if not 0 <= -2 - labels[c] < high:
-                continue  # not marked, or by what comes later: that one decides itself
-            u, v = _wall(c, offsets[i], offsets[i + 1], corners)
-            for j in range(cuts.shape[1]):
-                if abs(cuts[u, j]) > cut_tol[j] or abs(cuts[v, j]) > cut_tol[j]:
-                    continue
-                if loses(u, j, stage, final, elements, windows, tol) or loses(
-                    v, j, stage, final, elements, windows, tol
-                ):
-                    continue
-                # a unit that is zero on the whole tile draws nothing, though it is zero on this wall too
-                draws = False
-                for other in range(offsets[i], offsets[i + 1]):
-                    draws = draws or abs(cuts[corners[other], j]) > cut_tol[j]
-                if draws:
-                    labels[c] = -2 - labels[c] if -2 - labels[c] >= low else units[j]
-                    break
-
-
-@in_place
-def keep_used_walls(offsets, corners, labels, high, units, pos, neg):
-    """Give marked walls (of labels below `high`) the label of the first unit of a fold, of `units`, that draws them.
-
-    The bits are those of the fold's pre-activations. Such a unit finds no edge to cut there: the wall stands for it.
-    """
-    for i in range(offsets.shape[0] - 1):
-        for c in range(offsets[i], offsets[i + 1]):
-            if not 0 <= -2 - labels[c] < high:
-                continue
-            u, v = _wall(c, offsets[i], offsets[i + 1], corners)
-            for w in range(pos.shape[1]):
-                zero = ~(pos[u, w] | neg[u, w] | pos[v, w] | neg[v, w])
-                draws = np.uint64(0)
-                for other in range(offsets[i], offsets[i + 1] if zero != 0 else offsets[i]):
-                    draws |= zero & (pos[corners[other], w] | neg[corners[other], w])
-                if draws != 0:
-                    labels[c] = units[64 * w + lowest_bit(draws)]
-                    break
 
 
 @in_place

@@ -10,8 +10,7 @@ import numpy as np
 
 from splinescope.support.compile import in_place, jit
 
-from .number_vertices import loses
-from .sign_bits import count_bits, lowest_bit, mix
+from .sign_bits import count_bits, mix
 
 
 @in_place
@@ -138,73 +137,3 @@ def list_facets(slots, cells, offsets, corners, masks, facet_offsets, dimension,
                     if near:
                         places[p + 1], places[q] = places[q], places[p + 1]
                         break
-
-
-@in_place
-def _facet_loses(i, f, offsets, corners, masks, j, stage, final, elements, windows, tol):
-    """Whether unit j of a stage loses its tournament somewhere on facet f of cell i."""
-    for c in range(offsets[i], offsets[i + 1]):
-        if lies_on(c, f, masks) and loses(corners[c], j, stage, final, elements, windows, tol):
-            return True
-    return False
-
-
-@in_place
-def mark_lost_facets(
-    offsets, corners, masks, facet_offsets, labels, low, stage, final, elements, windows, tol
-):  # fmt: skip
-    """`mark_lost_walls` for cells of three and more dimensions."""
-    for i in range(offsets.shape[0] - 1):
-        for s in range(facet_offsets[i], facet_offsets[i + 1]):
-            j = labels[s] - low
-            if 0 <= j < elements.shape[0] and _facet_loses(
-                i, s - facet_offsets[i], offsets, corners, masks, j, stage, final, elements, windows, tol
-            ):
-                labels[s] = -2 - labels[s]
-
-
-@in_place
-def keep_shared_facets(
-    offsets, corners, masks, facet_offsets, labels, low, high, units, cuts, cut_tol, stage, final, elements, windows,
-    tol,
-):  # fmt: skip
-    """`keep_shared_walls` for cells of three and more dimensions."""
-    for i in range(offsets.shape[0] - 1):
-        for s in range(facet_offsets[i], facet_offsets[i + 1]):
-            if not 0 <= -2 - labels[s] < high:
-                continue
-            f = s - facet_offsets[i]
-            for j in range(cuts.shape[1]):
-                zero = True
-                draws = False
-                for c in range(offsets[i], offsets[i + 1]):
-                    away = abs(cuts[corners[c], j]) > cut_tol[j]
-                    zero = zero and not (away and lies_on(c, f, masks))
-                    draws = draws or away
-                if (
-                    zero
-                    and draws
-                    and not _facet_loses(i, f, offsets, corners, masks, j, stage, final, elements, windows, tol)
-                ):
-                    labels[s] = -2 - labels[s] if -2 - labels[s] >= low else units[j]
-                    break
-
-
-@in_place
-def keep_used_facets(offsets, corners, masks, facet_offsets, labels, high, units, pos, neg):
-    """`keep_used_walls` for cells of three and more dimensions."""
-    for i in range(offsets.shape[0] - 1):
-        for s in range(facet_offsets[i], facet_offsets[i + 1]):
-            if not 0 <= -2 - labels[s] < high:
-                continue
-            for w in range(pos.shape[1]):
-                draws = on_facet = np.uint64(0)  # units that are not zero
-                for c in range(offsets[i], offsets[i + 1]):
-                    signs = pos[corners[c], w] | neg[corners[c], w]
-                    draws |= signs
-                    if lies_on(c, s - facet_offsets[i], masks):
-                        on_facet |= signs
-                draws &= ~on_facet
-                if draws != 0:
-                    labels[s] = units[64 * w + lowest_bit(draws)]
-                    break
