@@ -32,7 +32,7 @@ def trained(activation: type[nn.Module]) -> CharGPT:
 
 letters = "Txf"
 places = [text.index(letter) for letter in letters]
-figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+figure, axes = pyplot.subplots(1, 2, figsize=(8.6, 3.8), layout="constrained")
 parts = {}
 for ax, activation in zip(axes, (nn.ReLU, nn.GELU), strict=True):
     part = ss.smooth.block(trained(activation), "layers.1.mlp", ids)

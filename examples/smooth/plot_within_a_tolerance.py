@@ -20,9 +20,9 @@ net = nn.Sequential(nn.Linear(2, 10), nn.GELU(), nn.Linear(10, 10), nn.GELU(), n
 view = ss.Slice.axes([0.0, 0.0], (0, 1), -3, 3)
 
 # %%
-# Ten times the accuracy takes about three times the knots, and ten times the tiles of a plane.
+# Ten times the accuracy takes about three times the knots, and here six times the tiles.
 
-figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
+figure, axes = pyplot.subplots(1, 3, figsize=(8.6, 3.3), layout="constrained")
 for ax, tolerance in zip(axes, (0.3, 0.1, 0.03), strict=True):
     tiling = ss.tessellate(net, view, tolerance=tolerance, progress=False)
     tiling.plot(color="slope", ax=ax, limits=(0.02, 0.2), colorbar=ax is axes[-1], anchors=False)
