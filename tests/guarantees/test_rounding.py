@@ -293,3 +293,22 @@ def test_no_verdict_on_slopes_is_wrong_at_planted_margins(d: int, kind: str) -> 
             if verdict.holds is not None:
                 assert abs(Fraction(verdict.margin) - margin) <= Fraction(verdict.rounding)
     assert decided >= 7  # with no bias, or equal units, the side of holding is left open
+
+
+def test_the_bounds_of_a_layer_of_2100_units_cover_the_rational_truth() -> None:
+    """On a line: slope and value are followed from breakpoint to breakpoint."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(1, 2100), nn.ReLU(), nn.Linear(2100, 1)).double()
+    w, b, v, (c,) = ([Fraction(x) for x in t.flatten().tolist()] for t in net.parameters())
+    on = [k for k in range(2100) if b[k] - w[k] > 0 or (b[k] == w[k] and w[k] > 0)]
+    x, slope, y = Fraction(-1), sum(v[k] * w[k] for k in on), c + sum(v[k] * (b[k] - w[k]) for k in on)
+    steepest, area = abs(slope), Fraction(0)
+    bends = sorted((-b[k] / w[k], abs(w[k]) * v[k]) for k in range(2100) if abs(b[k]) < abs(w[k]))
+    for place, change in [*bends, (Fraction(1), Fraction(0))]:
+        area += (place - x) * (y + (place - x) * slope / 2)
+        y, x, slope = y + (place - x) * slope, place, slope + change
+        steepest = max(steepest, abs(slope))
+    found = ss.guarantees.lipschitz(net, (-1.0, 1.0))
+    assert abs(Fraction(found.constant) - steepest) <= Fraction(found.rounding) < 1e-9
+    mean = ss.guarantees.expectation(net, (-1.0, 1.0))
+    assert abs(Fraction(float(mean.mean[0])) - area / 2) <= Fraction(float(mean.rounding["mean"][0])) < 1e-8

@@ -39,7 +39,8 @@ class Lipschitz(Result):
         constant: The largest norm of a slope.
         rounding: A proven bound: some slope has at least `constant - rounding`, none more than `constant + rounding`.
             It is large, and `certainty` "bound", where float64 leaves open whether steep slivers exist: where more
-            folds meet in a point than there are dimensions, as those of duplicate units or without biases.
+            folds meet in a point than there are dimensions, as those of duplicate units or without biases, or where a
+            fold lies along the boundary of the set.
         norm: 1, 2 or infinity: that of inputs and outputs.
         point: An input inside the tile, of the network's input shape.
         slope: `[C, D]` A of the tile's map `A x + c` in the whole input space.
