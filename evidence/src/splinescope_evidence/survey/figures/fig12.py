@@ -113,8 +113,7 @@ def draw(numbers: dict[str, Any]) -> Figure:
     from splinescope_research.pictures import plot_cloud
 
     shown = [name for name in ("-2", "-1", "0", "1", "2") if name in numbers["clouds"]]
-    figure, grid = pyplot.subplots(2, 3, figsize=(9, 6), layout="constrained")
-    figure.get_layout_engine().set(hspace=0.08)
+    figure, grid = pyplot.subplots(2, 3, figsize=(9, 6), layout="constrained", gridspec_kw={"hspace": 0.08})
     axes = grid.ravel()
     for ax, name in zip(axes, shown, strict=False):
         title = f"ρ = {name}" + {"0": " (model)", "1": " (MaGNET)"}.get(name, "")
