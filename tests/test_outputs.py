@@ -17,7 +17,6 @@ from torch import Tensor, nn
 import splinescope as ss
 from splinescope import complexity, generative, landscape, normalization, smooth, space
 from splinescope.landscape.skips import find_skips
-from splinescope.normalization.jitter import minibatch_networks
 from splinescope.smooth.soften import Softened
 from splinescope.support.evaluating import evaluating
 
@@ -90,9 +89,6 @@ ONE: dict[str, Callable[..., Any]] = {
     "normalization fold_distances": lambda m: normalization.fold_distances(m, X).summary(),
     "normalization normalization_report": lambda m: ss.normalization_report(m, X).summary(),
     "normalization initialize_": changed(lambda m: ss.initialize_(m, X)),
-    "normalization boundary_jitter +": lambda m, x=X: (
-        normalization.boundary_jitter(m, x, 4, VIEW, VIEW.domain[:2], draws=2).flips
-    ),
     "normalization merge_batchnorm +": lambda m, x=X: list(normalization.merge_batchnorm(m, x).parameters()),
     "representation representation_geometry": lambda m, x=X: ss.representation_geometry(m, x).summary(),
     "representation representation_geometry hooks": lambda m: ss.representation_geometry(
@@ -123,10 +119,6 @@ ANY: dict[str, Callable[..., Any]] = {
     "network freeze_statistics": lambda m, x=X: list(ss.freeze_statistics(m, x).parameters()),
     "complexity local_complexity": lambda m, x=X: ss.local_complexity(m, x, radius=0.1).counts,
     "complexity ComplexityMonitor": monitored(lambda m, x: ss.ComplexityMonitor(m, x, radius=0.1)),
-    "normalization fold_jitter +": lambda m, x=X: [
-        site.measured for site in normalization.fold_jitter(m, x, 4, draws=2)
-    ],
-    "normalization minibatch_networks +": lambda m, x=X: len(list(minibatch_networks(m, x, 4, 2))),
     "normalization with_statistics +": lambda m, x=X: list(normalization.with_statistics(m, x).buffers()),
     "smooth soften": lambda m: list(ss.soften(m, 0.5).parameters()),
     "smooth Softened": lambda m: list(Softened(m, 0.5, 0.5).parameters()),

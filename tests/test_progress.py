@@ -163,14 +163,12 @@ def test_long_calls_tell_the_caller_how_far_they_are():
         "attacks": lambda p: ss.complexity.robustness(
             net, x, net(x).argmax(1), epsilons=0.1, steps=1, queries=1, progress=p
         ),
-        "jitter": lambda p: ss.normalization.fold_jitter(net, x, 8, draws=3, progress=p),
         "volumes": lambda p: ss.log_volume(net, x, batch_size=8, progress=p),
         "walks": lambda p: sampler.sample(3, rho=0.5, method="metropolis", steps=4, progress=p),
         "factor": lambda p: ss.landscape.spectrum_summary(matrix, progress=p),
         "spectrum": lambda p: ss.landscape.spectrum_summary(matrix, method="matrix-free", probes=2, progress=p),
         "validity": lambda p: ss.smooth.local_map(plain, x[:1]).validity([0.1], directions=1, progress=p),
         "census": lambda p: ss.space.fold_census(plain, x, radius=1.0, lines=50, progress=p),
-        "boundaries": lambda p: ss.normalization.boundary_jitter(net, x, 8, view, x[:2], draws=2, progress=p),
     }
     for name, call in calls.items():
         shares = []

@@ -153,7 +153,7 @@ REFUSING: dict[str, Callable[[Any], Any]] = {
     "local_complexity": lambda d: ss.local_complexity(NET, d),
     "robustness labels": lambda d: complexity.robustness(NET, X, d, epsilons=0.1, steps=1, restarts=1, queries=1),
     "ComplexityMonitor": lambda d: ss.ComplexityMonitor(NET, {"test": X, "train": d}),
-    "boundary_jitter": lambda d: normalization.boundary_jitter(NORMED, d, 4, SQUARE, SQUARE.domain[:2], draws=1),
+    "with_statistics": lambda d: normalization.with_statistics(NORMED, d),
     "representation_geometry": lambda d: ss.representation_geometry(NET, d),
     "local_map": lambda d: ss.local_map(NET, d),
     "Data": lambda d: meanfield.Data.of(d, Y.double(), center="center"),

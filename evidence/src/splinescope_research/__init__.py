@@ -13,6 +13,7 @@ from .fold_density import fold_density
 from .fold_monitor import FoldMonitor
 from .full_rank import full_rank_width
 from .invariant import invariant_representation, odd_point_step
+from .jitter import boundary_jitter, fold_jitter
 from .layers import random_network
 from .layerwise_descent import LayerwiseDescent
 from .loss_section import loss_section
@@ -40,6 +41,7 @@ __all__ = [
     "LayerwiseDescent",
     "MergeAway",
     "boundary_curvature",
+    "boundary_jitter",
     "certificate",
     "compare_normalizations",
     "convergence_study",
@@ -48,6 +50,7 @@ __all__ = [
     "entropy_map",
     "expected_gram",
     "fold_density",
+    "fold_jitter",
     "frechet_distance",
     "full_rank_width",
     "invariant_representation",

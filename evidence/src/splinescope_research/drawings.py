@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from splinescope.plot._axes import BOUNDARY_COLOR, RASTER_FROM, color_bar, frame, new_axes
 from splinescope.plot.meanfield import BATCH_NORM, PLAIN
+from splinescope.plot.normalization import BLUE
+from splinescope.plot.style import ink
 from splinescope.support.checks import check_choice, require
 from splinescope.support.errors import InputError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from .convergence import ConvergenceStudy
     from .density_flow import DensityPath
     from .fold_density import FoldDensity
+    from .jitter import BoundaryJitter
     from .loss_section import LossSection
     from .meanfield_effects import FirstStep, LearningRateStudy, SpeedByDirection
     from .polynomial_section import PolynomialSection
@@ -231,4 +234,24 @@ def plot_tile_sweep(sweep: TileSweep, ax: Axes | None = None) -> Axes:
     ax.set_xticks(widths, map(str, widths))
     ax.set(xlabel="width", ylabel=f"tiles on the {'line' if sweep.view.dimension == 1 else 'slice'}")
     ax.legend(frameon=False)
+    return ax
+
+
+def plot_boundary_jitter(jitter: BoundaryJitter, ax: Axes | None = None, *, points: Any = None, y: Any = None) -> Axes:
+    """The ensemble of decision boundaries over minibatches, the one with full statistics on top."""
+    require("matplotlib", "plot")
+    from matplotlib.collections import LineCollection
+
+    ax = new_axes(ax)
+    for boundary in jitter.boundaries:
+        ax.add_collection(LineCollection(list(boundary.segments), colors=BLUE, linewidths=0.7, alpha=0.35))
+    ax.add_collection(LineCollection(list(jitter.full.segments), colors=ink(), linewidths=1.8))
+    ax.plot([], [], color=BLUE, alpha=0.6, label="one minibatch")
+    ax.plot([], [], color=ink(), label="all data")
+    if points is not None:
+        places = np.asarray(points)
+        ax.scatter(places[:, 0], places[:, 1], c=y, s=12, cmap="cividis", edgecolors="white", linewidths=0.4)
+    ax.autoscale_view()
+    ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
+    ax.legend(loc="upper right", fontsize="small")
     return ax

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from splinescope.network.readable import check_mode, unwrap
 from splinescope.network.watching.intercept import Hooked
-from splinescope.normalization.jitter import with_statistics
+from splinescope.normalization import with_statistics
 from splinescope.support.checks import as_rows, check_choice
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError

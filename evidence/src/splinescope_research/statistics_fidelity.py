@@ -11,12 +11,14 @@ import torch
 from torch import nn
 
 from splinescope.network import trace
-from splinescope.normalization.jitter import minibatch_networks, with_statistics
+from splinescope.normalization import with_statistics
 from splinescope.support.checks import as_rows, check_generator, check_whole
 from splinescope.support.display import Result, table
 from splinescope.support.errors import InputError
 from splinescope.support.progress import Progress, sharing
 from splinescope.tiling.measures.differentiate import cuts
+
+from .jitter import minibatch_networks
 
 
 @dataclass(frozen=True, eq=False, repr=False)

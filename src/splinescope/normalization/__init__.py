@@ -2,14 +2,12 @@
 
 from .fold_distances import fold_distances
 from .initialize import initialize_
-from .jitter import boundary_jitter, fold_jitter, with_statistics
 from .merge_copy import merge_batchnorm
 from .report import normalization_report
+from .with_statistics import with_statistics
 
 __all__ = [
-    "boundary_jitter",
     "fold_distances",
-    "fold_jitter",
     "initialize_",
     "merge_batchnorm",
     "normalization_report",

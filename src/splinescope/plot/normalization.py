@@ -1,16 +1,14 @@
-"""Drawings of folds against data: distances, densities, jittering boundaries."""
+"""Drawings of folds against data: their distances."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..normalization.fold_distances import FoldDistances
-from ..normalization.jitter import BoundaryJitter
-from ..support.checks import require
 from ._axes import new_axes
-from .style import ink, name_places
+from .style import name_places
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,24 +34,4 @@ def plot_fold_distances(distances: FoldDistances, ax: Axes | None = None) -> Axe
     ax.set_ylabel("rms distance of data to a fold")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
-    return ax
-
-
-def plot_boundary_jitter(jitter: BoundaryJitter, ax: Axes | None = None, *, points: Any = None, y: Any = None) -> Axes:
-    """The ensemble of decision boundaries over minibatches, the one with full statistics on top."""
-    require("matplotlib", "plot")
-    from matplotlib.collections import LineCollection
-
-    ax = new_axes(ax)
-    for boundary in jitter.boundaries:
-        ax.add_collection(LineCollection(list(boundary.segments), colors=BLUE, linewidths=0.7, alpha=0.35))
-    ax.add_collection(LineCollection(list(jitter.full.segments), colors=ink(), linewidths=1.8))
-    ax.plot([], [], color=BLUE, alpha=0.6, label="one minibatch")
-    ax.plot([], [], color=ink(), label="all data")
-    if points is not None:
-        places = np.asarray(points)
-        ax.scatter(places[:, 0], places[:, 1], c=y, s=12, cmap="cividis", edgecolors="white", linewidths=0.4)
-    ax.autoscale_view()
-    ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$")
-    ax.legend(loc="upper right", fontsize="small")
     return ax

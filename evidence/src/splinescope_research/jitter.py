@@ -11,46 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..network import trace
-from ..network.readable import unwrap
-from ..network.watching.batch_statistics import batch_norms, set_statistics_
-from ..network.watching.intercept import Hooked
-from ..network.watching.undisturbed import copied
-from ..support.checks import as_float64_array, as_rows, check_generator
-from ..support.display import Result
-from ..support.drawing import drawn
-from ..support.errors import InputError
-from ..support.progress import Progress, Share, check_progress, sharing
-from ..tiling import Slice, tessellate
-from ..tiling.measures.boundary import Boundary
-from ._data import raw_batches
+from splinescope.network import trace
+from splinescope.network.watching.batch_statistics import batch_norms
+from splinescope.network.watching.intercept import Hooked
+from splinescope.normalization import with_statistics
+from splinescope.support.checks import as_float64_array, as_rows, check_generator
+from splinescope.support.display import Result
+from splinescope.support.errors import InputError
+from splinescope.support.progress import Progress, Share, check_progress, sharing
+from splinescope.tiling import Slice, tessellate
+from splinescope.tiling.measures.boundary import Boundary
 
-
-def with_statistics(model: nn.Module, x: Any) -> nn.Module:
-    """A copy in evaluation mode whose batch norms hold the statistics of one batch, exactly as in training on it.
-
-    The copy computes on any input what the model in train mode would if its statistics came from `x`: a
-    piecewise-affine network, ready to be tiled. (Running variances of torch are unbiased; these are not.)
-
-    Args:
-        model: With batch norm modules; left as found. Its other layers act as in evaluation mode.
-        x: `[B, ...]`.
-
-    Raises:
-        InputError: No batch norm, or a batch so small that a channel has one value only.
-
-    Example:
-        >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
-        >>> x = torch.randn(8, 2)
-        >>> torch.allclose(with_statistics(net, x)(x), net.train()(x), atol=1e-6)
-        True
-    """
-    (rows,) = raw_batches(as_rows(x, "x"))
-    made = copied(unwrap(model)).eval()
-    if not batch_norms(made):
-        raise InputError("model must have batch norm modules, found none: its folds do not depend on the batch.")
-    set_statistics_(made, rows)
-    return made
+from .drawings import plot_boundary_jitter
 
 
 def minibatch_networks(
@@ -125,7 +97,8 @@ def fold_jitter(
 
     Example:
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
-        >>> found = fold_jitter(net, torch.randn(50, 2), 10, draws=5)
+        >>> import torch, splinescope_research
+        >>> found = splinescope_research.fold_jitter(net, torch.randn(50, 2), 10, draws=5)
         >>> found[0].path, found[0].predicted.shape
         ('1', (3,))
     """
@@ -209,7 +182,7 @@ class BoundaryJitter(Result):
     full_margins: np.ndarray
     flips: np.ndarray
     certainty = "estimate"
-    plot = drawn("normalization.plot_boundary_jitter")
+    plot = plot_boundary_jitter
 
 
 def boundary_jitter(

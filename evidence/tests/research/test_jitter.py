@@ -1,17 +1,14 @@
 """Minibatch noise: its law, its networks, its boundaries."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope.normalization import boundary_jitter, fold_jitter, with_statistics
-from splinescope.normalization.jitter import minibatch_networks
-
-from .. import cases
+from splinescope.normalization import with_statistics
+from splinescope_research import boundary_jitter, fold_jitter
+from splinescope_research.jitter import minibatch_networks
 
 
 def network() -> nn.Sequential:
@@ -23,15 +20,6 @@ def network() -> nn.Sequential:
 
 def points(n: int = 100) -> torch.Tensor:
     return torch.randn(n, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-
-
-def test_statistics_of_a_batch_are_those_of_training_on_it():
-    net, x = network(), points()
-    before = copy.deepcopy(net.state_dict())
-    made = with_statistics(net, x[:10])
-    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
-    assert net.training
-    torch.testing.assert_close(made(x[:10]), net.train()(x[:10]), rtol=1e-12, atol=1e-12)
 
 
 def test_folds_jitter_by_the_rms_distance_over_root_b():
@@ -85,10 +73,6 @@ def test_boundaries_move_less_with_larger_batches():
 def test_bad_input_is_told():
     with pytest.raises(ss.InputError, match="batch_size"):
         list(minibatch_networks(network(), points(), 1, 3))
-    with pytest.raises(ss.InputError, match="at least 2 values"):
-        with_statistics(network(), points(1))
-    with pytest.raises(ss.InputError, match="found none"):
-        with_statistics(cases.model("one layer"), points())
 
 
 def test_behind_a_normalized_relu_layer_the_jitter_is_that_of_the_third_hermite_component_on():
@@ -96,7 +80,7 @@ def test_behind_a_normalized_relu_layer_the_jitter_is_that_of_the_third_hermite_
     torch.manual_seed(0)
     net = nn.Sequential(nn.Identity(), nn.BatchNorm1d(60), nn.ReLU(), nn.Linear(60, 12), nn.BatchNorm1d(12)).double()
     x = torch.randn(4000, 60, dtype=torch.float64)
-    first, second = ss.normalization.fold_jitter(net, x, 64, draws=150)
+    first, second = fold_jitter(net, x, 64, draws=150)
     closed = np.sqrt((1 / 4 - 3 / (4 * np.pi)) / (1 / 2 - 1 / (2 * np.pi)))
     law = second.deviation * np.sqrt((4000 - 64) / (3999 * 64))
     assert closed == pytest.approx(0.1818, abs=1e-4)
@@ -135,5 +119,5 @@ def test_predictions_hold_behind_convolutions_and_trained_scales_too():
             norm.weight.uniform_(0.5, 2)
             norm.bias.uniform_(-1, 1)
     x = torch.randn(300, 1, 7, 7, dtype=torch.float64)
-    for found in ss.normalization.fold_jitter(net, x, 60, draws=300):
+    for found in fold_jitter(net, x, 60, draws=300):
         assert (found.measured / found.predicted).mean() == pytest.approx(1, rel=0.12), found.path
