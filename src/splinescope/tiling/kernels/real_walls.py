@@ -10,25 +10,25 @@ import numpy as np
 
 from splinescope.support.compile import in_place
 
-from .sign_bits import lowest_bit
+from .sign_bits import inlined, lowest_bit
 
 
-@in_place
+@inlined
 def _loses(first, last, ids, j, stage, final, elements, windows, tol):
     """Whether, at some vertex of a list, the winner of a stage's unit j is not the winner of its whole window."""
-    lost = False
-    for p in range(first, last):
-        lost = lost or abs(final[ids[p], windows[j]] - stage[ids[p], elements[j]]) > tol[windows[j]]
-    return lost
+    p = first
+    while p < last and abs(final[ids[p], windows[j]] - stage[ids[p], elements[j]]) <= tol[windows[j]]:
+        p += 1
+    return p < last
 
 
-@in_place
+@inlined
 def _is_off(first, last, ids, j, cuts, cut_tol):
     """Whether unit j is not zero at some vertex of a list."""
-    off = False
-    for p in range(first, last):
-        off = off or abs(cuts[ids[p], j]) > cut_tol[j]
-    return off
+    p = first
+    while p < last and abs(cuts[ids[p], j]) <= cut_tol[j]:
+        p += 1
+    return p < last
 
 
 @in_place
