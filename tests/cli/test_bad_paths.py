@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import numpy as np
+from click.testing import CliRunner
+
+from splinescope.cli import main
 
 WRONG = [
     (["report", "absent.onnx", "--data", "x.npy"], "existing file, got 'absent.onnx'"),
@@ -47,3 +50,10 @@ def test_a_bad_path_is_refused_before_torch_is_loaded(tmp_path):
         assert (code, loaded) == (2, False), (arguments, told)
         assert words in told
         assert told.count("\n") == 1
+
+
+def test_a_misspelt_factory_is_answered_with_the_nearest():
+    found = CliRunner().invoke(main, ["tessellate", "json:load5"])
+    assert (found.exit_code, found.stderr) == (
+        2, "Error: MODEL must be package.module:function; json has no 'load5': did you mean 'load'?\n"
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,6 +12,9 @@ from scipy.optimize import nnls
 from torch import nn
 
 import splinescope as ss
+from splinescope.space import polytope
+from splinescope.space.cell import cell_at
+from splinescope.space.search import Tiles, by_hops
 from splinescope.tiling.measures.region_counts import zaslavsky
 
 from .. import cases
@@ -219,3 +223,15 @@ def test_the_ball_about_an_input_on_a_fold_has_radius_zero_without_a_sign() -> N
         net = mlp(3, 8, 2, seed=seed)
         nn.init.zeros_(net[0].bias)
         assert "radius 0 about" in repr(ss.tile_at(net, np.zeros(3)))
+
+
+def test_a_limit_is_seen_while_one_tile_is_read(monkeypatch):
+    """The facets of one tile among many units in hundreds of dimensions take longer than any limit."""
+    monkeypatch.setattr(polytope, "_AT_ONCE", 1)
+    torch.manual_seed(0)
+    network = ss.trace(nn.Sequential(nn.Linear(2, 60), nn.ReLU(), nn.Linear(60, 1)), torch.zeros(2, 2))
+    tiles, asked = Tiles(cell_at(network.program(), np.zeros(2))), itertools.count()
+    list(by_hops(tiles, lambda: next(asked) > 0))
+    assert (tiles[0].polytope.state < 0).any()
+    tiles[0].walls()
+    assert (tiles[0].polytope.state >= 0).all()

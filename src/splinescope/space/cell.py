@@ -13,7 +13,7 @@ from ..support.errors import InputError
 from ._kernels import REDUNDANT, ROUNDING, SAME, inner_point, settle, typical
 from .affine_rows import Coordinates, LocalRows, at_origin, behind, seen
 from .nearest_rows import nearest_rows
-from .polytope import Polytope, nearest_in_box, nearest_on_face
+from .polytope import Polytope, Stop, nearest_in_box, nearest_on_face
 
 _SMALL = 1 << 11  # numbers in the halfspaces of a tile whose facets are found as it is read
 _RAYS = 32  # for such a tile
@@ -66,9 +66,9 @@ class Cell:
         """`[m, 3]` site, unit and rival whose folds lie along a hyperplane; site -1, input and side for the box."""
         return np.asarray(self.owners[self.members[wall]])
 
-    def walls(self) -> list[int]:
-        """The hyperplanes that are facets."""
-        self.polytope.solve()
+    def walls(self, stop: Stop = lambda share: False) -> list[int]:
+        """The hyperplanes that are facets; those found so far if stopped before."""
+        self.polytope.solve(stop)
         return [int(wall) for wall in np.flatnonzero(self.polytope.state == 1)]
 
     def one_unit(self, wall: int) -> tuple[int, int] | None:

@@ -268,8 +268,9 @@ def _start(model: object, x: Any, time_limit: float | None) -> tuple[Tiles, Cloc
     """The tile of x as the first of a search, and its clock."""
     if time_limit is not None:
         check_positive(time_limit, "time_limit")
+    clock = Clock(time_limit)
     network, point = checked_network(model, x)
-    return Tiles(cell_at(network.program(), point)), Clock(time_limit)
+    return Tiles(cell_at(network.program(), point)), clock
 
 
 def check_norm(norm: float) -> float:

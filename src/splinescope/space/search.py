@@ -84,13 +84,13 @@ class Tiles:
 
 
 def by_hops(tiles: Tiles, stop: Callable[[], bool], hops: int | None = None) -> Iterator[tuple[int, int]]:
-    """(number, hops) of tiles in order of hops from the first; `stop` is asked before each one is looked at."""
+    """(number, hops) of tiles in order of hops from the first; `stop` is asked before each step."""
     far = [0]
     yield 0, 0
     place = 0
     while place < len(tiles) and (hops is None or far[place] < hops) and not stop():
         cell = tiles[place]
-        for wall in cell.walls():
+        for wall in cell.walls(lambda _share: stop()):
             number, is_new = tiles.behind(cell, wall)
             if is_new:
                 far.append(far[place] + 1)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .errors import InputError, NotWrittenError
+from .errors import InputError, NotWrittenError, did_you_mean
 
 if sys.platform != "win32":
     import fcntl
@@ -166,6 +166,10 @@ def imported(name: str) -> Any:
     module, _, attribute = name.partition(":")
     try:
         with current_folder_first():
-            return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+            found = vars(importlib.import_module(module))
+    except (ImportError, ValueError) as error:
         raise InputError(f"MODEL must be package.module:function, {name!r} was not found: {error}.") from error
+    if attribute not in found:
+        near = did_you_mean(attribute, found)
+        raise InputError(f"MODEL must be package.module:function; {module} has no {attribute!r}{near}")
+    return found[attribute]
