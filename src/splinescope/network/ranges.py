@@ -1,5 +1,9 @@
 """Ranges and errors carried through a network by its steps: what a slice can reach, how far two networks differ, and
-how large the terms are that cancel in the outputs."""
+how large the terms are that cancel in the outputs.
+
+Bounds of outputs while tiles are cut are in `tiling.engine.output_bounds`, those of a property in
+`guarantees.relaxation`.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Measures:
     locate = _locate.locate
     tiles_near = _locate.tiles_near
     counts_near = _locate.counts_near
-    density_near = _summary.density_near
+    density_near = _locate.density_near
 
     # ---- statistics
 
@@ -76,6 +76,6 @@ class Measures:
     inradii = tile_shapes.inradii
     quantity = quantities.tile_quantity
     counts_by_depth = graph.counts_by_depth
-    folds_per_length = _summary.folds_per_length
+    folds_per_length = _folds.folds_per_length
     dual_graph = graph.dual_graph
     summary = _summary.summary

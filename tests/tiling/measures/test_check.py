@@ -8,7 +8,7 @@ import torch
 
 import splinescope as ss
 from splinescope.tiling.cells.polygons import Cells
-from splinescope.tiling.measures import differentiate, neighbors
+from splinescope.tiling.measures import differentiate, points_together
 
 from ... import cases
 
@@ -22,8 +22,8 @@ def tiling() -> ss.Tiling:
 def way(request, monkeypatch):
     """Every test meets both ways of evaluating the network; the second one is for wide networks."""
     if request.param == "tiles together":
-        monkeypatch.setattr(neighbors, "_WIDE", -1)
-        monkeypatch.setattr(neighbors, "_ON_LINES", 7)
+        monkeypatch.setattr(points_together, "_WIDE", -1)
+        monkeypatch.setattr(points_together, "_ON_LINES", 7)
 
 
 def cut_in_two(tiling: ss.Tiling) -> ss.Tiling:

@@ -15,7 +15,7 @@ from ..cells.lists import CornerLists, means
 from ..cells.polytopes import Facets
 from .differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
 from .maps import corner_values, inner_points, vertex_values
-from .neighbors import ProgramAtPoints, points_together
+from .points_together import ProgramAtPoints, points_together
 
 if TYPE_CHECKING:
     from ..tiling import Tiling

@@ -14,6 +14,7 @@ from ...support.display import counted, table
 from ...support.errors import InputError
 from ..approximation import OfTiling
 from ..kernels.grid_lookup import draw_lengths
+from .region_counts import crofton_constant
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
@@ -125,6 +126,18 @@ def sizes_by_layer(tiling: Tiling) -> dict[int, float]:
     depths = np.array([site.depth for site in tiling.sites] + [0])  # sites[-1], outside, is the last
     totals = np.bincount(depths[tiling.walls.sites], tiling.walls.sizes(tiling.vertices), depths.max() + 1)
     return {depth: float(totals[depth]) for depth in sorted({site.depth for site in tiling.sites})}
+
+
+def folds_per_length(tiling: Tiling) -> float:
+    """How many folds a line of the slice meets per unit length: on a plane or in a space the mean over all lines.
+
+    By the Cauchy-Crofton formula that is `c_d S / V` for folds of total (d-1)-volume S in a d-volume V (see
+    `crofton_constant`; on a plane `2 L / (pi A)`). Exact. At initialization it grows linearly with the number of
+    units, not exponentially with depth (Hanin, Rolnick, "Complexity of linear regions in deep networks", 2019).
+    """
+    if tiling.dimension == 1:
+        return int(np.count_nonzero(tiling.walls.cuts >= 0)) / tiling.view.size
+    return crofton_constant(tiling.dimension) * sum(sizes_by_layer(tiling).values()) / tiling.view.size
 
 
 def bends(tiling: Tiling) -> Bends:

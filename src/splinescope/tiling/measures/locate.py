@@ -138,6 +138,13 @@ def counts_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
     return _near(tiling, points, radius, np.zeros(0, np.int64))
 
 
+def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
+    """`[N]` `counts_near` per unit area (1-D: length) of the disc, also where part of it is outside the slice."""
+    radius = check_positive(radius, "radius")
+    size = 2 * radius if tiling.dimension == 1 else np.pi * radius**2
+    return counts_near(tiling, points, radius) / size
+
+
 def _near(tiling: Tiling, points: np.ndarray, radius: float, found: np.ndarray) -> np.ndarray:
     counts, seen = np.zeros(len(points), np.int64), np.full(tiling.count, -1, np.int64)
     count_near(points, radius, *_lists(tiling), seen, counts, found)

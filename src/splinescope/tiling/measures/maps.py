@@ -15,7 +15,7 @@ from ..cells.lists import means
 from ..kernels.polygon_shapes import spanning_triangles
 from ..kernels.polytope_corners import spanning_corners
 from .differentiate import BLOCK_BYTES, block_rows, blocks, directional_derivatives, jacobians, outputs
-from .neighbors import ProgramAtPoints, points_together
+from .points_together import ProgramAtPoints, points_together
 
 if TYPE_CHECKING:
     from ..tiling import Tiling

@@ -4,42 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log10
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...support.checks import check_positive
 from ...support.display import CERTAINTIES, table
 from ...support.errors import InputError
 from ..approximation import OfTiling
 from . import graph, maps, tile_shapes
-from .folds import need_tiling, sizes_by_layer
-from .locate import counts_near
+from .folds import folds_per_length, need_tiling, sizes_by_layer
 from .region_counts import crofton_constant, zaslavsky
 
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
 Number = float | int | bool
-
-
-def density_near(tiling: Tiling, points: Any, radius: float) -> np.ndarray:
-    """`[N]` `counts_near` per unit area (1-D: length) of the disc, also where part of it is outside the slice."""
-    radius = check_positive(radius, "radius")
-    size = 2 * radius if tiling.dimension == 1 else np.pi * radius**2
-    return counts_near(tiling, points, radius) / size
-
-
-def folds_per_length(tiling: Tiling) -> float:
-    """How many folds a line of the slice meets per unit length: on a plane or in a space the mean over all lines.
-
-    By the Cauchy-Crofton formula that is `c_d S / V` for folds of total (d-1)-volume S in a d-volume V (see
-    `crofton_constant`; on a plane `2 L / (pi A)`). Exact. At initialization it grows linearly with the number of
-    units, not exponentially with depth (Hanin, Rolnick, "Complexity of linear regions in deep networks", 2019).
-    """
-    if tiling.dimension == 1:
-        return int(np.count_nonzero(tiling.walls.cuts >= 0)) / tiling.view.size
-    return crofton_constant(tiling.dimension) * sum(sizes_by_layer(tiling).values()) / tiling.view.size
 
 
 @dataclass(frozen=True, eq=False, repr=False)
