@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import reduce
 
 import numpy as np
 import torch
@@ -120,7 +121,8 @@ def unit_distances(program: Program, x: np.ndarray) -> np.ndarray:
     with recording():
         if size <= units:
             ones = torch.eye(size, dtype=torch.float64).reshape(size, 1, *program.input_shape)
-            squares = sum(columns(every, batch, part).square().sum(1) for part in ones.split(_TOGETHER))
+            parts = (columns(every, batch, part).square().sum(1) for part in ones.split(_TOGETHER))
+            squares = reduce(torch.add, parts)
         else:
             pull, ones = pull_back(every, batch), torch.eye(units, dtype=torch.float64)
             parts = (pull(part.expand(len(x), -1, -1)) for part in ones.split(_TOGETHER))
