@@ -57,6 +57,18 @@ def test_facets_are_those_of_a_linear_program_over_all_units(block):
         assert tile.certainty == "exact"
 
 
+def test_each_halfspace_of_a_symmetric_polytope_is_decided_by_itself():
+    """Rays from its center meet several walls at once."""
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        rows = np.unique(random.integers(-1, 2, (8, 3)), axis=0)
+        normals = rows[(rows != 0).any(1)] / np.linalg.norm(rows[(rows != 0).any(1)], axis=1, keepdims=True)
+        heights = random.integers(1, 3, len(normals)).astype(float)
+        about = polytope.Polytope.about
+        found = [about(heights, normals, np.zeros(3)).is_facet(row) for row in range(len(heights))]
+        assert (found == facets_by_programs(normals, heights)).all()
+
+
 @pytest.mark.parametrize("name", [name for name in cases.CASES if "1e" not in name])
 def test_every_case_has_the_map_of_the_network_and_positive_halfspaces(name):
     net, view = cases.model(name), cases.view(name)

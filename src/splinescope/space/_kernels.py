@@ -15,6 +15,7 @@ REDUNDANT = 1e-9  # a row nearer to the cone of the others is in it
 ROUNDING = 2e-16  # of a height
 SAME = 1e-9  # rows (normal and relative height) that differ by less are one hyperplane
 _AHEAD = 1e-14  # a ray that nears a hyperplane more slowly is parallel to it
+_ATTEMPTS = 8  # to meet one facet alone
 _GAIN = 1e-15  # a row that would lower the residual by less is left out
 _DEPENDENT = 1e-13  # of its length: a row that is nearer to the span of the others depends on them
 
@@ -148,12 +149,13 @@ def shoot(normals, above, center, directions, state, points):
 
 
 @jit
-def decide(normals, above, center, rows, mixed, span, asked, state, points):
+def decide(normals, above, center, rows, mixed, span, unit, asked, state, points):
     """Decide on the halfspaces `asked` about by Clarkson's scheme; whether every problem converged.
 
-    `rows` are `[n, s + 1]` of length 1: the normals in the `span` `[s, r]` that is looked at, and `above` in some unit;
+    `rows` are `[n, s + 1]` of length 1: the normals in the `span` `[s, r]` that is looked at, and `above` over `unit`;
     those that are `mixed` may take part in combinations.
     """
+    room = 0.5 * above.min()
     size = rows.shape[1]
     cone = np.zeros((1 + len(rows), size))
     cone[0, -1] = 1.0
@@ -169,8 +171,17 @@ def decide(normals, above, center, rows, mixed, span, asked, state, points):
                 return False
             length = np.sqrt(_dot(rest, rest))
             found = -1
-            if length > REDUNDANT:  # -rest violates this row and no facet that is known: the way there meets a new one
-                found = shoot(normals, above, center, np.dot(-rest[:-1].reshape(1, -1) / length, span), state, points)
+            for attempt in range(_ATTEMPTS):
+                if length <= REDUNDANT or found >= 0:
+                    break
+                # -rest violates this row and no facet that is known: the way there meets a new one. Where it meets two
+                # at once (symmetric tiles), other inner points have other ways there.
+                aside = np.cos(0.7548776662 * (attempt + 1) * np.arange(1, len(center) + 1))
+                aside *= (room if attempt else 0.0) / np.sqrt(_dot(aside, aside))
+                way = np.dot(-rest[:-1] / length, span) + aside * (rest[-1] / length / unit)
+                found = shoot(
+                    normals, above + np.dot(normals, aside), center + aside, way.reshape(1, -1), state, points
+                )
             if found < 0:  # a combination of facets; or within rounding it only touches them
                 state[row] = 0
             elif mixed[found]:
@@ -281,5 +292,5 @@ def settle(heights, normals, kept, starts, directions, ways, rays, hashing, cent
         shoot(walls, distances, centers[k], rays, state[k], points[k])
         asked = np.argsort(distances)
         apart[k] = decide(
-            walls, distances, centers[k], rows[:many], mixed, span, asked, state[k], points[k]
+            walls, distances, centers[k], rows[:many], mixed, span, unit, asked, state[k], points[k]
         )  # what did not converge is told where it is asked again

@@ -190,6 +190,16 @@ def at_origin(direction: np.ndarray, on: list[tuple[int, int]]) -> Choose:
     return choose
 
 
+def at_point(t: np.ndarray) -> Choose:
+    """Reads the pattern at coordinates `[r]`; of a unit that is zero there, either side."""
+
+    def choose(cuts: Cuts) -> np.ndarray:
+        values = cuts.rows[:, 0] + cuts.slopes(t / SCALE)
+        return np.asarray(values.argmax(1) if cuts.is_max else values > 0)
+
+    return choose
+
+
 def _first_largest(values: np.ndarray, slack: float) -> np.ndarray:
     """`[W]` the first of `[k, W]` that is largest up to rounding: copies of one competitor are one."""
     return np.asarray((values >= values.max(0) - slack).argmax(0))
@@ -240,30 +250,32 @@ class RowReader:
         with one_torch_thread(), torch.no_grad():
             values = {self._program.input: torch.from_numpy(np.concatenate([block] * tiles))}
             out = walked(self._program.steps, values, {self._program.output}, self._step)[self._program.output]
-        rows = out.reshape(tiles, len(block), -1).numpy()
+        rows = out.reshape(tiles, len(out) // tiles, -1).numpy()
         return np.concatenate([rows[:, :1], rows[:, 1:] / SCALE], 1)
 
     def _step(self, step: Affine | Fold, inputs: list[Tensor]) -> Tensor:
         self._steep[step.output] = np.max([self._steep[name] for name in step.inputs] or [np.zeros(1)], axis=0)
         if isinstance(step, Affine):
-            return _without_constants(step.run, inputs, self._size)
+            return linear_rows(step.run, inputs, self._size)
         if step.output in self._stages:
             return self._stage(step, inputs[0])
-        cuts = self._cuts(step, _without_constants(step.cuts, inputs, self._size))
+        cuts = self._cuts(step, linear_rows(step.cuts, inputs, self._size))
         signs = self._choose(cuts)
         self._patterns.append(signs)
         self._keep(cuts, cuts.rows * np.where(signs, 1.0, -1.0)[:, None], np.ones(signs.shape, bool), -1)
-        chosen, gains = torch.from_numpy(signs.astype(np.float64)), torch.from_numpy(step.gains)
-        elements = torch.from_numpy(step.elements)
+        return self._straight(step, inputs, signs.astype(np.float64), self._size)
+
+    def _straight(self, step: Fold, inputs: list[Tensor], slopes: np.ndarray, size: int) -> Tensor:
+        """The fold as an affine map on each tile: its hinges are lines through zero of these slopes `[K, U]`."""
+        chosen, gains, elements = (torch.from_numpy(part) for part in (slopes, step.gains, step.elements))
 
         def straight(*values: Tensor) -> Tensor:
-            """The affine map that the fold is on each tile: what it adds by hinges is put straight."""
             z, out = step.cuts(*values), step.run(*values)
             flat = out.reshape(len(out), -1).clone()
             flat.index_add_(1, elements, gains * (chosen.repeat_interleave(len(z) // len(chosen), 0) * z - z.relu()))
             return flat.reshape(out.shape)
 
-        return _without_constants(straight, inputs, self._size)
+        return linear_rows(straight, inputs, size)
 
     def _stage(self, step: Fold, competitors: Tensor) -> Tensor:
         """Stages hand on all competitors; the last one the winners."""
@@ -316,7 +328,7 @@ def owners(site: int, units: int, rival: int) -> np.ndarray:
     return np.stack([np.full(units, site), np.arange(units), np.full(units, rival)], 1)
 
 
-def _without_constants(run: Callable[..., Tensor], inputs: list[Tensor], size: int) -> Tensor:
+def linear_rows(run: Callable[..., Tensor], inputs: list[Tensor], size: int) -> Tensor:
     """An affine function on the rows of tiles, `size` each: as it is on the first, its linear part on the others."""
     out = run(*inputs)
     still = run(*(torch.zeros_like(value[::size]) for value in inputs))
@@ -351,7 +363,7 @@ def seen(program: Program) -> np.ndarray | None:
             return None
         block = SCALE * torch.eye(size, dtype=torch.float64).reshape(size, *program.input_shape)
         values = {program.input: torch.cat([one, block])}
-        for _ in walk(steps, values, heads, lambda step, inputs: _without_constants(step.run, inputs, 1 + size)):
+        for _ in walk(steps, values, heads, lambda step, inputs: linear_rows(step.run, inputs, 1 + size)):
             pass
     rows = np.concatenate([values[name][1:].reshape(size, -1).numpy() for name in sorted(heads)], 1).T / SCALE
     if not rows.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,15 +23,19 @@ from ..tiling.engine.parts import packed_network, unpacked_network
 from ..tiling.engine.time_limit import Clock
 from ..tiling.measures.differentiate import jacobians, outputs
 from ..tiling.slice import Slice
-from .affine_rows import RTOL
+from .affine_rows import RTOL, at_point
 from .cell import Cell, cell_at
 from .explore import check_norm
 from .polytope import nearest, nearest_in_box
+from .safe_ball import safe_radius
 from .search import Tiles, by_distance
 from .tile import checked_network
 
 _STEPS = 60  # of the attack
+_RIVALS = 10  # classes that it tries
+_ATTACK = 0.3  # of the time limit
 _HALVINGS = 60
+_NUDGE = 1e-6  # of the way back to x: the tile before a wall
 _MET = 1e-9  # the bounds meet within this factor
 
 
@@ -85,9 +90,10 @@ def boundary_distance(
 ) -> BoundaryDistance:
     """How far the decision boundary is from inputs, in the whole input space: exact, or between proven bounds.
 
-    Tiles are looked at in order of their distance from x, which is a lower bound that grows. The nearest point with
-    another class in one of them is an upper bound, at first that of an attack. When they meet, the distance is exact.
-    The class is the largest output, or the sign of one.
+    A linear relaxation of the network proves a ball; then tiles are looked at in order of their distance from x, which
+    is a lower bound that grows. An attack that ends with a walk along the boundary gives an upper bound, then the
+    nearest point with another class in those tiles. When they meet, the distance is exact. The class is the largest
+    output, or the sign of one.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
@@ -156,18 +162,18 @@ def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | No
     clock = Clock(time_limit)
     values = outputs(program, x[None])
     winner = _class(values)[0]
-    tiles = Tiles(cell_at(program, x))
-    leads = _leads(values[0], tiles[0].rows.slopes, winner)[0]
-    if (leads <= RTOL * np.abs(values).max()).any():  # a tie, be it one of the whole tile
+    if (_leads(values, winner) <= RTOL * np.abs(values).max()).any():  # a tie, be it one of the whole tile
         return 0.0, 0.0, x, 1
-    point, upper = _attack(program, x, winner, norm, tiles[0].rows.noise)
-    lower, seen = 0.0, 0
+    tiles = Tiles(cell_at(program, x))
+    attack = Clock(None if time_limit is None else _ATTACK * time_limit)
+    point, upper = _attack(program, x, winner, norm, tiles[0], lambda: attack.is_over)
+    lower, seen = safe_radius(tiles[0].space, lambda rows: _leads(rows, winner), norm, upper, lambda: clock.is_over), 0
 
     def reach() -> float:
         return -1.0 if clock.is_over else upper
 
     for number, far in by_distance(tiles, norm, reach):
-        lower, seen = far, seen + 1
+        lower, seen = max(lower, far), seen + 1
         say(lower, seen)
         nearer = _boundary_in(tiles[number], winner, norm, upper)
         if nearer is not None:
@@ -182,18 +188,16 @@ def _class(values: np.ndarray) -> np.ndarray:
     return values.argmax(1) if values.shape[1] > 1 else (values[:, 0] > 0).astype(np.int64)
 
 
-def _leads(values: np.ndarray, slopes: np.ndarray, winner: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lead of the winner over every other class, and its slopes: `[C - 1]`, `[C - 1, r]`; for one output, its size."""
-    if len(values) == 1:
-        sign = 1.0 if winner else -1.0
-        return sign * values, sign * slopes
-    others = np.arange(len(values)) != winner
-    return values[winner] - values[others], slopes[winner] - slopes[others]
+def _leads(values: np.ndarray, winner: int) -> np.ndarray:
+    """`[n, C - 1]` lead of the winner over every other class, of `[n, C]` outputs; of one output, its size."""
+    if values.shape[1] == 1:
+        return values if winner else -values
+    return np.asarray(values[:, [winner]] - np.delete(values, winner, 1))
 
 
 def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[float, np.ndarray] | None:
     """Distance and change `[D]` of the nearest input in a tile with another class, if nearer than `upper`."""
-    leads, slopes = _leads(cell.rows.values, cell.rows.slopes, winner)
+    leads, slopes = _leads(cell.rows.values[None], winner)[0], _leads(cell.rows.slopes.T, winner).T
     walls, above = cell.polytope.kept
     best: tuple[float, np.ndarray] | None = None
     for lead, slope in zip(leads, slopes, strict=True):
@@ -213,33 +217,57 @@ def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[fl
     return best
 
 
-def _attack(program: Program, x: np.ndarray, winner: int, norm: float, noise: float) -> tuple[np.ndarray, float]:
-    """An input of another class near x, and its distance: steps to the linearized boundary, then halving the way.
+def _attack(
+    program: Program, x: np.ndarray, winner: int, norm: float, cell: Cell, stop: Callable[[], bool]
+) -> tuple[np.ndarray, float]:
+    """An input of another class near x, and its distance: nan and inf if none is found.
 
-    Slopes of the size of `noise` lead nowhere.
+    Steps to the linearized boundary, of the nearest class and of each of the next ones by itself, then halving the way;
+    from there along the boundary: to its nearest input in that tile, on to the tile before it, and so on.
 
-    Reference: Moosavi-Dezfooli, Fawzi, Frossard, "DeepFool", 2016.
+    Reference: Moosavi-Dezfooli, Fawzi, Frossard, "DeepFool", 2016, for the first part.
     """
-    point = x.copy()
+    space, best, least = cell.space, np.full_like(x, np.nan), math.inf
+    for rank in range(_RIVALS):
+        point = None if stop() else _beyond(program, x, winner, norm, cell.rows.noise, rank)
+        if point is None:
+            continue
+        near, far = 0.0, 1.0
+        for _ in range(_HALVINGS):
+            middle = (near + far) / 2
+            same = _class(outputs(program, (x + middle * (point - x))[None]))[0] == winner
+            near, far = (middle, far) if same else (near, middle)
+        change = (far * (point - x)).reshape(-1)
+        upper = float(np.linalg.norm(change) if norm == 2 else np.abs(change).max())
+        while True:
+            if upper < least:
+                best, least = x + change.reshape(x.shape), upper
+            place = space.coordinates((x + (1 - _NUDGE) * change.reshape(x.shape))[None])[0]
+            there = Cell(space, space.rows(at_point(place)).of(0), place)
+            nearer = None if norm != 2 or stop() else _boundary_in(there, winner, norm, (1 - _MET) * upper)
+            if nearer is None:
+                break
+            upper, change = nearer
+    return best, least
+
+
+def _beyond(program: Program, x: np.ndarray, winner: int, norm: float, noise: float, rank: int) -> np.ndarray | None:
+    """An input of another class: of whichever comes nearest, or of the one that is so many places behind it at x."""
+    point, rival = x, None
     for step in range(_STEPS):
-        values = outputs(program, point[None])[0]
-        if _class(values[None])[0] != winner:
-            break
-        leads, slopes = _leads(values, jacobians(program, point[None])[0], winner)
+        values = outputs(program, point[None])
+        if _class(values)[0] != winner:
+            return point
+        leads, slopes = _leads(values, winner)[0], _leads(jacobians(program, point[None])[0].T, winner).T
         sizes = np.linalg.norm(slopes, axis=1) if norm == 2 else np.abs(slopes).sum(1)
-        if not (sizes > noise).any():
-            return np.full_like(x, np.nan), math.inf
         quotient = np.where(sizes > noise, leads / np.maximum(sizes, 1e-300), np.inf)
-        j = int(quotient.argmin())
+        if step == 0 and rank:
+            if rank >= len(quotient):
+                return None
+            rival = int(quotient.argsort()[rank])
+        j = int(quotient.argmin()) if rival is None else rival
+        if not np.isfinite(quotient[j]):  # slopes of the size of noise lead nowhere
+            return None
         way = slopes[j] / sizes[j] if norm == 2 else np.sign(slopes[j])
         point = point - ((1.02 + 0.05 * step) * quotient[j] * way).reshape(x.shape)
-    else:
-        return np.full_like(x, np.nan), math.inf
-    near, far = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (near + far) / 2
-        same = _class(outputs(program, (x + middle * (point - x))[None]))[0] == winner
-        near, far = (middle, far) if same else (near, middle)
-    point = x + far * (point - x)
-    change = (point - x).reshape(-1)
-    return point, float(np.linalg.norm(change) if norm == 2 else np.abs(change).max())
+    return None

@@ -55,7 +55,7 @@ class Polytope:
         """Decide for all halfspaces whether they are facets; False if stopped before."""
         if not (self.state < 0).any():
             return True
-        rows, _, span = self._relations
+        rows, _, span, _ = self._relations
         random = np.random.default_rng(0).standard_normal((max(64, len(rows)), len(span)))
         rays = np.concatenate([-rows[self.state < 0, :-1], random])
         together = max(1, _NUMBERS // len(rows))
@@ -81,8 +81,8 @@ class Polytope:
         return self.heights + self.normals @ self.center
 
     @cached_property
-    def _relations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows for combinations `[n, s + 1]`, which of them take part in any, and the span `[s, r]` that they lie in.
+    def _relations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Rows for combinations `[n, s + 1]`, which of them take part in any, the span `[s, r]` they lie in, a unit.
 
         Rows in no linear relation with others are facets: each can be crossed while all others stay. They have no part
         in any combination, so that combinations are looked for in the span of the rest.
@@ -109,18 +109,18 @@ class Polytope:
         beyond = single - (single @ right.T) @ right
         span = right - (np.linalg.pinv(beyond) @ (single @ right.T)).T
         rows = np.hstack([self.normals @ span.T, self._above[:, None] / unit])
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-300), ~alone, span
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-300), ~alone, span, unit
 
     def _decide(self, asked: np.ndarray, stop: Stop) -> bool:
-        rows, mixed, span = self._relations
+        relations = self._relations
         asked = asked[np.argsort(self._above[asked])]
-        together = max(8, _AT_ONCE // rows.size)
+        together = max(8, _AT_ONCE // relations[0].size)
         for start in range(0, len(asked), together):
             if stop(start / len(asked)):
                 return False
             some = asked[start : start + together]
-            if not decide(self.normals, self._above, self.center, rows, mixed, span, some, self.state, self.points):
-                raise SplinescopeError(f"non-negative least squares over {len(rows)} units did not converge.")
+            if not decide(self.normals, self._above, self.center, *relations, some, self.state, self.points):
+                raise SplinescopeError(f"non-negative least squares over {len(self.heights)} units did not converge.")
         return True
 
 
