@@ -77,6 +77,7 @@ class Engine:
         names = first_names(len(corners)) if names is None else names
         rows: PlainRows | FactoredRows
         if self._plan.factored:
+            # about the middle coefficients are small, and so is what sums of them are rounded by
             center = corners.mean(0)
             first = np.concatenate([placed(view, center[None]), view.basis.reshape(-1, *view.input_shape)])
             rows = first_factored(self._plan, center, corners, first, input_name)
@@ -160,6 +161,7 @@ class Engine:
         """The chunk with its tiles cut along units first <= k < last, and what the kernels know of its vertices."""
         rows = chunk.rows
         room = chunk.tiles.room(len(chunk.names), rows.cuts.shape[1], pieces)
+        # kernels cannot grow arrays: they say what was too small, and the cut begins anew
         while True:
             vertices = self._with_room(chunk, room.vertices)
             status, total, tiles = room.cut(vertices, len(chunk.names), chunk.first, last, rows.labels, rows.tolerances)

@@ -53,6 +53,7 @@ class Chunk:
         """The tiles start..stop with the vertices they need (and those vertices' ancestors at this fold)."""
         tiles = self.tiles.part(start, stop)
         used = tiles.used(len(self.names))
+        # rows of new vertices follow from their parents', which come along though they may be corners of no tile
         kernels.keep_ancestors(used, self.old, self.parents)
         ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
         rows = self.rows.of(used[: self.old])

@@ -81,6 +81,7 @@ class Stretches:
         cuts = np.unique(np.clip(np.searchsorted(shares, np.arange(1, parts)), 1, last - 1))
         ends = [0, *cuts.tolist(), last]
         return [
+            # both parts keep the vertex between them
             self._with(self.lines, np.array([0, b - a + 1]), self.order[a : b + 1], i)
             for i, (a, b) in enumerate(pairwise(ends))
         ]

@@ -41,6 +41,7 @@ def check_joined(mesh: Mesh, first: np.ndarray, second: np.ndarray) -> None:
         corners, thickness = np.empty((len(chosen), points.shape[1] + 1), np.int64), np.empty(len(chosen))
         spanning_corners(tiles.offsets, tiles.corners, points, chosen, corners, thickness)
         pairs = places.reshape(pairs.shape)
+        # a map read off a thin tile has lost digits
         swapped = thickness[pairs[:, 0]] < thickness[pairs[:, 1]]
         pairs[swapped] = pairs[swapped, ::-1]
         thick, thin = pairs[thickness[pairs[:, 0]] > _THIN * extent].T

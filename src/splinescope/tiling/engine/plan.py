@@ -171,6 +171,7 @@ def make_plan(
     counted = rows == "auto" and dimension > 1
     live = {program.input: probes}
     for segment in segments:
+        # behind the last fold nothing is compared with zero
         if segment.next_fold is None and not segment.tournaments and segment.shapes:
             break
         if segment.only_product is not None:

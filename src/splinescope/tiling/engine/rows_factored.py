@@ -117,11 +117,13 @@ class FactoredRows:
         """
         d, r = len(self.center), self.coefficients.shape[1]
         bends = np.arange(r) > d
+        # columns are positive parts: at most zero means zero everywhere
         low, high = _ranges(self.coefficients)
         zero = bends & (high == 0.0)
         linear = bends & ~zero & ~as_booleans(np.bitwise_or.reduce(self.below, 0)[None], r)[0]
         low, high = low[1 : 1 + d], high[1 : 1 + d]
         shift = 0.5 * (high + low)
+        # away from the middle the box around the coefficients is larger, and more units seem to bend
         off_center = (np.abs(shift) > 0.25 * (high - low)).any()
         if not (zero.any() or linear.any() or off_center):
             return self

@@ -115,6 +115,7 @@ class Work:
 
     def _help(self, threads: int) -> None:
         """One thread: take the newest chunk, advance it, put back what comes of it."""
+        # both are settings of one thread, and this is a new one
         with one_torch_thread(), torch.no_grad():
             while True:
                 with self._changed:

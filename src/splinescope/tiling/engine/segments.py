@@ -223,6 +223,7 @@ class Segment:
         `inputs` are the shapes of the values live at the segment's start, `needed` words of 64 units.
         """
         assert self.fold is not None
+        # threads share a program: two of them would append the same columns
         with self._lock:
             known = self._known
             if known is None or (needed & ~known).any():

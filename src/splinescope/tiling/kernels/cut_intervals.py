@@ -44,6 +44,7 @@ def split_intervals(
             label = unit_labels[k]
             if count + 1 > names.shape[0]:
                 return VERTICES_FULL, count, tiles
+            # more than half full, a table is slow to look into
             if 2 * (count + 1) > table.shape[0]:
                 return TABLE_FULL, count, tiles
             if start + 4 > stack_corners.shape[0] or depth + 1 > stack_units.shape[0]:

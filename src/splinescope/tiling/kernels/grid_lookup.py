@@ -74,6 +74,7 @@ def locate_points(queries, offsets, corners, points, low, step, rows, columns, s
         cell = row * columns + column
         for p in range(starts[cell], starts[cell + 1]):
             depth = _depth_inside(x, y, offsets[tiles[p]], offsets[tiles[p] + 1], corners, points)
+            # on a wall both tiles are equally deep: the first found stays
             if depth > best or (found[n] < 0 and depth >= best):
                 best = depth
                 found[n] = tiles[p]
@@ -93,6 +94,7 @@ def count_near(queries, radius, offsets, corners, points, low, step, rows, colum
                 cell = row * columns + column
                 for p in range(starts[cell], starts[cell + 1]):
                     tile = tiles[p]
+                    # a tile stands in every cell that it meets
                     if seen[tile] == n:
                         continue
                     seen[tile] = n

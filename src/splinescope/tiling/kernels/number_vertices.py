@@ -28,6 +28,7 @@ def number_vertices(names, corners, keys, values, known, numbers, firsts):
             values[slot] = count
             firsts[count - known] = v
             count += 1
+        # vertices that only carried others are corners of no tile, and get no number
         numbers[v] = values[slot]
     return count
 

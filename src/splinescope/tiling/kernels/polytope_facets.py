@@ -80,6 +80,7 @@ def facet_keys(offsets, corners, masks, facet_offsets, keys, sizes):
             size = 0
             for c in range(offsets[i], offsets[i + 1]):
                 if lies_on(c, f, masks):
+                    # a sum: the cells on both sides list the corners in different orders
                     key += mix(corners[c] + 1, corners[c] + 7, 3)
                     size += 1
             keys[facet_offsets[i] + f] = key
@@ -103,6 +104,7 @@ def pair_facets(keys, table, first, second, numbers):
             wall = table[at] = walls
             first[wall], second[wall] = slot, -1
             walls += 1
+        # two sides are all that a wall has: a third one means that names of vertices went wrong
         elif second[wall] >= 0:
             return -1
         else:

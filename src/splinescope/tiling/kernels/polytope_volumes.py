@@ -73,6 +73,7 @@ def best_apex(face, first, facets, words, masks, on, sets, weights):
         size = 0
         for w in range(words):
             size += count_bits(sets[face, w] & on[f, w])
+        # squared: one large facet spares more simplices than two of half its size
         weights[f] = size * size
     best, apex = -1, 0
     for w in range(words):
@@ -194,6 +195,7 @@ def _fill(
             else:
                 apex = lowest_corner(face, sets)
             pivot = _eliminate(level, face, apex, words, k, sets, columns, left)
+            # all of the face lies in the flat through the apexes so far: nothing to fill
             if pivot == 0.0:
                 continue
             size = sizes[level] * pivot
@@ -358,6 +360,7 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
         first, count = offsets[i], offsets[i + 1] - offsets[i]
         facets = facet_offsets[i + 1] - facet_offsets[i]
         words = (count + 63) // 64
+        # walls come in the order of their first cells: a cell is looked at once
         if i != known:
             simple = gather(first, count, facets, d, masks, on)
             known = i
@@ -372,6 +375,7 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
             vectors[n, x], centers[n, x] = 0.0, points[origin, x]
         if not _across(words, sets, left[0], columns, normal):
             continue
+        # along any other axis the projection of a steep facet would lose digits
         axis, across = columns[k], normal[k]
         for c in range(count):
             for x in range(k):

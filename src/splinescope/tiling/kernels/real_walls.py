@@ -62,6 +62,7 @@ def keep_shared(
                 continue  # not marked, or by what comes later: that one decides itself
             first, last = starts[s], starts[s + 1]
             for j in range(cuts.shape[1]):
+                # of what must hold, the rarest first: nearly all units are not zero here
                 if _is_off(first, last, ids, j, cuts, cut_tol):
                     continue
                 if _loses(first, last, ids, j, stage, final, elements, windows, tol):
