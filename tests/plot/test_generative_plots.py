@@ -11,11 +11,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.generative import tiled_manifold
 from splinescope.generative.exact import TiledManifold
-from splinescope.plot.generative import (
-    image_grid,
-    plot_images,
-    plot_manifold,
-)
+from splinescope.plot.generative import image_grid, plot_manifold
 
 VIEW = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)
 
@@ -56,7 +52,3 @@ def test_an_image_grid_places_images_row_by_row() -> None:
     for bad in (np.zeros((2, 50)), np.zeros((2, 4, 6, 6)), np.zeros((0, 6, 6))):
         with pytest.raises(ss.InputError, match="images must"):
             image_grid(bad)
-
-
-def test_images_are_drawn() -> None:
-    assert plot_images(np.zeros((4, 8, 8)), title="four").get_title() == "four"
