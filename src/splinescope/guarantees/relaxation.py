@@ -92,20 +92,20 @@ def relaxation_of(plan: Plan, formed: Formed) -> Relaxation | None:
 
 def _bands(matrices: list[csr_matrix]) -> Bands:
     """The rows of matrices, each from its first number that is not zero to its last."""
-    numbers, starts, firsts, at = [], [0], [], 0
+    numbers, sizes, firsts = [], [], []
     for matrix in matrices:
         matrix.sort_indices()
-        for row in range(matrix.shape[0]):
-            own = slice(matrix.indptr[row], matrix.indptr[row + 1])
-            columns = matrix.indices[own]
-            first = int(columns[0]) if len(columns) else 0
-            band = np.zeros(int(columns[-1]) + 1 - first if len(columns) else 0)
-            band[columns - first] = matrix.data[own]
-            at += len(band)
-            numbers.append(band)
-            firsts.append(first)
-            starts.append(at)
-    return np.concatenate(numbers), np.array(starts), np.array(firsts)
+        counts = np.diff(matrix.indptr)
+        some = counts > 0
+        first, size = np.zeros((2, len(counts)), np.int64)
+        first[some] = matrix.indices[matrix.indptr[:-1][some]]
+        size[some] = matrix.indices[matrix.indptr[1:][some] - 1] + 1 - first[some]
+        band = np.zeros(size.sum())
+        band[np.repeat(np.cumsum(size) - size - first, counts) + matrix.indices] = matrix.data
+        numbers.append(band)
+        sizes.append(size)
+        firsts.append(first)
+    return np.concatenate(numbers), np.append(0, np.cumsum(np.concatenate(sizes))), np.concatenate(firsts)
 
 
 def _size(segment: Segment, name: str) -> int:

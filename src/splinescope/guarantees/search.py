@@ -57,6 +57,7 @@ class Search:
     # middles of tiles that were nearest to a violation, of late
     promising: deque[np.ndarray] = field(default_factory=lambda: deque(maxlen=512))
     _engine: Engine | None = None
+    _relaxed: Relaxation | None = None
     _stack: list[tuple[Chunk | Leaf, float]] = field(default_factory=list)
     _done: float = 0.0
 
@@ -70,7 +71,6 @@ class Search:
         self.error = error_over(program, corners, self.plan.tolerances)
         self.lowest = np.full(self.formed.clauses, np.inf)
         self.where = np.zeros((self.formed.clauses, view.dimension))
-        self._relaxed: Relaxation | None = relaxation_of(self.plan, self.formed) if self.prune else None
 
     def see(self, points: np.ndarray, values: np.ndarray) -> None:
         """Take note of the clauses' values `[n, clauses]` at points of the slice."""
@@ -84,6 +84,7 @@ class Search:
         """To the end, a limit or a violation; False where it pauses, after about `until` tiles, to be called again."""
         with one_torch_thread(), torch.no_grad():
             if self._engine is None:
+                self._relaxed = relaxation_of(self.plan, self.formed) if self.prune else None
                 self._engine = Engine(
                     self.plan, self.formed.program.output, _CHUNK_BYTES, self._keep, midway=self.prune
                 )
