@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -23,7 +24,8 @@ _RANK = 1e-10  # of the largest singular value
 _NUMBERS = 1 << 22  # of a block of rays
 _AT_ONCE = 1 << 17  # numbers in rows that are decided between two looks at the clock
 _INSIDE = 1e-11  # of a height and of the point: a constraint that is violated by less holds
-_PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
+# the least that HiGHS takes
+_PRECISE: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _NOWHERE = 1e-10  # residual of a set without points
 _INFEASIBLE, _UNBOUNDED = 2, 3  # of scipy's programs
 
