@@ -176,7 +176,7 @@ def make_plan(
             break
         if segment.only_product is not None:
             step, x = segment.steps[0], segment.start(live)
-            tolerances.append(rtol * _largest(step.magnitude(x.abs()), lines))
+            tolerances.append(_above_zero(rtol * _largest(step.magnitude(x.abs()), lines), tolerances))
             tie_tolerances.append([])
             live = {step.output: step.run(x)}
             if counted and live[step.output].shape[1] >= _LEAST:
@@ -194,8 +194,7 @@ def make_plan(
             if not segment.shapes:
                 segment.learn_aliases(fold.cuts(*(values[name] for name in fold.inputs)), values)
             tolerance = rtol * _largest(fold.cut_magnitude(*(sizes[name] for name in fold.inputs)), lines)
-            # Minima of ReLUs may be zero at every probe, and are rounded elsewhere as what they are minima of.
-            tolerances.append(np.where(tolerance > 0.0, tolerance, tolerances[-1].max()) if tolerances else tolerance)
+            tolerances.append(_above_zero(tolerance, tolerances))
             if counted and fold.site.units >= _LEAST:
                 crossing.append(_both_signs(fold.cuts(*(values[name] for name in fold.inputs))))
         if segment.tournaments:
@@ -214,6 +213,11 @@ def make_plan(
 def _both_signs(cuts: Tensor) -> int:
     """How many units of pre-activations `[probes, U]` take both signs."""
     return int(((cuts.amin(0) < 0) & (cuts.amax(0) > 0)).sum())
+
+
+def _above_zero(tolerance: np.ndarray, before: list[np.ndarray]) -> np.ndarray:
+    """Where terms are zero at every probe (sums or minima of ReLUs), what they are made of still rounds elsewhere."""
+    return np.where(tolerance > 0.0, tolerance, before[-1].max()) if before else tolerance
 
 
 def _largest(sizes: Tensor, lines: int | None) -> np.ndarray:
