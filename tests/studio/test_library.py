@@ -91,6 +91,21 @@ def test_a_column_of_fractions_is_no_class_and_a_table_of_words_is_refused(libra
     assert found.unread[1].startswith("b.csv must hold numbers and at most one column of text")
 
 
+def test_classes_of_any_digits_are_told_apart(library, tmp_path):
+    for first in ("--5", "1e30", "\u00b2"):
+        (tmp_path / "given" / "a.csv").write_text(f"1,2,{first}\n3,4,7\n", encoding="utf-8")
+        assert library.examples((2,)).start == [0, 1], first
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("1,2,inf\n3,4,1\n", "whole numbers"), ("ash,hue\n1,2,red\n", "got 2 for 3")]
+)
+def test_endless_classes_and_headers_with_too_few_names_are_refused(tmp_path, text, told):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(ss.InputError, match=told):
+        read_rows(tmp_path / "x.csv", 2)
+
+
 def test_text_beside_a_column_of_classes_is_refused(tmp_path):
     (tmp_path / "x.csv").write_text("name,x,y,class\nann,1,2,0\nbob,3,4,1\n")
     with pytest.raises(ss.InputError, match="text in column 'name' beside the classes"):

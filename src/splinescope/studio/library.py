@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,7 +90,7 @@ class Examples:
         """The rows of a table, each in the shape that a network takes."""
         known, labels = table.classes, None
         if known:
-            whole = all(name.lstrip("-").isdigit() for name in known)
+            whole = all(re.fullmatch("-?[0-9]{1,18}", name) for name in known)  # fits 64 bits
             labels = np.array(known, np.int64) if whole else np.unique(known, return_inverse=True)[1]
         names = [f"row {i}: class {known[i]}" if known else f"row {i}" for i in range(len(table.numbers))]
         about |= {"columns": table.columns, "classes_from": table.classes_from}

@@ -56,6 +56,8 @@ def _read(path: Path, size: int | None, *_state: int) -> Table:
         header = not any(map(_is_number, first))
         row = rest[0] if header and rest else first
         names = [name.strip() for name in first] if header else [str(i + 1) for i in range(len(row))]
+        if len(names) != len(row):
+            raise InputError(f"{path} needs a name for every column in its header, got {len(names)} for {len(row)}.")
         classes = [i for i, cell in enumerate(row) if not _is_number(cell)]
         if len(classes) > 1 or len(row) == len(classes):
             raise InputError(f"{path} must hold numbers and at most one column of text, the class; got {row[:6]}.")
@@ -86,7 +88,7 @@ def _class_names(cells: list[str], where: str) -> list[str]:
     if not all(map(_is_number, cells)):
         return [cell.strip() for cell in cells]
     numbers = np.array(cells, float)
-    if (numbers != np.round(numbers)).any():
+    if not (np.isfinite(numbers) & (numbers == np.round(numbers))).all():
         raise InputError(f"{where} must hold classes, as text or whole numbers.")
     return [str(int(number)) for number in numbers]
 
