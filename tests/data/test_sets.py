@@ -59,7 +59,9 @@ def test_fashion_mnist_is_read_from_its_idx_files(tmp_path):
     assert y.tolist() == [3, 1, 4, 1, 5]
     with pytest.raises(ss.InputError, match="dataset-fashion-mnist"):
         data.fashion_mnist("test", tmp_path)
-    for bad in (b"no gzip", gzip.compress(struct.pack(">2I", 0x801, 9) + b"short")):
+    flipped = bytearray(labels.read_bytes())
+    flipped[12] ^= 64  # zlib itself refuses it
+    for bad in (b"no gzip", bytes(flipped), gzip.compress(struct.pack(">2I", 0x801, 9) + b"short")):
         labels.write_bytes(bad)
         with pytest.raises(ss.FileFormatError, match="not an idx file"):
             data.fashion_mnist(folder=tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import struct
+import zlib
 from pathlib import Path
 
 import torch
@@ -44,5 +45,5 @@ def _read_idx(path: Path, dimensions: int) -> Tensor:
         if magic != 0x800 + dimensions:
             raise ValueError(f"magic number {magic:#x}")
         return values.reshape(shape)
-    except (OSError, EOFError, ValueError, RuntimeError, struct.error) as error:
+    except (OSError, EOFError, ValueError, RuntimeError, struct.error, zlib.error) as error:
         raise FileFormatError(f"{path} is not an idx file of {dimensions} axes: {error}") from error
