@@ -3,6 +3,7 @@ A classifier of three inputs, cut open
 ======================================
 
 All cells of a small network on a cube, the boundary between its classes, and what a plane through them shows.
+It needs the second distribution: `pip install splinescope-evidence`.
 """
 
 import matplotlib.pyplot as plt

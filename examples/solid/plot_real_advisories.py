@@ -7,6 +7,7 @@ in feet) and its heading ψ into one of five advisories. Its input space has thr
 out: these are all of its cells, and the exact region of every advisory with its volume and its shape.
 
 The network is not part of this repository: the script finds it below the folder that `SPLINESCOPE_TEST_DATA` names.
+It needs the second distribution, too: `pip install splinescope-evidence`.
 """
 
 import os

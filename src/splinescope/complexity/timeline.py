@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..network.outputs import one_tensor
 from ..network.watching.batch_statistics import Statistics, choose, set_statistics_
 from ..support.archive import Kind, Layout, read_archive, require, write_archive
 from ..support.checks import as_rows, check_module, check_positive
@@ -51,7 +52,7 @@ class Timeline(Result):
         measures: Name -> `[T]` float64. "tiles"; "boundary_length"; "tiles_near_data", "..._boundary", "..._random"
             (mean number of tiles that meet a disc of radius `near` about the slice's anchors, points of the decision
             boundary, random points of the slice; NaN where there are none); "slope_at_data" (mean spectral norm of the
-            Jacobian at the anchors); "complexity/NAME" (mean local complexity of each set).
+            Jacobian at the anchors); "complexity/NAME" (mean local complexity of each set); "accuracy/NAME".
         radius: Of the local complexity.
         near: Of the discs, in slice coordinates.
         statistics: Of batch norm, at every step: "data", "running", or "none" for a network without it.
@@ -100,6 +101,7 @@ def timeline(
     view: Slice,
     *,
     x: Mapping[str, Any],
+    y: Mapping[str, Any] | None = None,
     radius: Radius = "auto",
     near: float | None = None,
     max_tiles: int | None = None,
@@ -116,6 +118,8 @@ def timeline(
         view: The slice, the same at all steps; its anchors are the data points looked at.
         x: Sets of inputs by name ("train", "test") for local complexity; "random" is added if it is not among
             them: 200 random points of the slice.
+        y: Classes `[n]` of some of these sets, by their names: how many of them each checkpoint gets right (by its
+            largest output; by the sign of a single one).
         radius: r of the local complexity (method "frame"); "auto" is half the spacing of the set "train" (or the
             first one).
         near: Radius of the discs in which tiles are counted, in slice coordinates; 5% of the side by default. The
@@ -147,11 +151,12 @@ def timeline(
     places = view.inputs(_random_places(view))
     sets = {name: as_rows(rows, name) for name, rows in {**x, "random": x.get("random", places)}.items()}
     data = sets.get("train", next(iter(sets.values())))
+    classes = _checked_classes(y or {}, sets)
     radius = as_radius(radius, data)
     held = choose(statistics, twin, len(data))
     steps = sorted(found)
     batch = data if held == "data" else None
-    one = _Moment(twin, view, sets, radius, near, max_tiles, batch)
+    one = _Moment(twin, view, sets, classes, radius, near, max_tiles, batch)
     moments: dict[int, tuple[Tiling, dict[str, float]]] = {}
     with telling(progress, "timeline") as tell:
         if workers is None:
@@ -176,6 +181,7 @@ class _Moment:
     model: nn.Module
     view: Slice
     sets: Mapping[str, Any]
+    classes: Mapping[str, Tensor]
     radius: float
     near: float
     max_tiles: int | None
@@ -192,7 +198,31 @@ class _Moment:
         for name, inputs in self.sets.items():
             counts = local_complexity(self.model, inputs, radius=self.radius, progress=False)
             row[f"complexity/{name}"] = float(counts.total.double().mean())
+        for name, right in self.classes.items():
+            row[f"accuracy/{name}"] = _accuracy(self.model, self.sets[name], right)
         return replace(tiling, network=None, frozen=None), row  # a copy of all parameters a step is too much
+
+
+def _checked_classes(y: Mapping[str, Any], x: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Classes as `[n]` whole numbers, one for each point of the set of that name."""
+    classes = {}
+    for name, given in y.items():
+        if name not in x:
+            raise InputError(f"y has classes of {name!r}, but x only points of {', '.join(map(repr, x))}.")
+        classes[name] = torch.as_tensor(given)
+        if classes[name].shape != (len(x[name]),) or classes[name].is_floating_point():
+            got = f"{classes[name].dtype} {tuple(classes[name].shape)}"
+            raise InputError(f"y[{name!r}] must be {len(x[name])} whole numbers, got {got}.")
+    return classes
+
+
+def _accuracy(model: nn.Module, x: Any, classes: Tensor) -> float:
+    """Share of points that get their class: by the largest output, or the sign of a single one."""
+    like = next(model.parameters(), torch.zeros(0))
+    with torch.no_grad():
+        outputs = one_tensor(model(torch.as_tensor(x).to(like))).flatten(1)
+    found = outputs.argmax(1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).long()
+    return float((found == classes.to(found.device)).double().mean())
 
 
 def _measures(tiling: Tiling, view: Slice, near: float) -> dict[str, float]:

@@ -28,6 +28,7 @@ def with_statistics(model: nn.Module, x: Any) -> nn.Module:
         InputError: No batch norm, or a batch so small that a channel has one value only.
 
     Example:
+        >>> import torch
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU())
         >>> x = torch.randn(8, 2)
         >>> torch.allclose(with_statistics(net, x)(x), net.train()(x), atol=1e-6)

@@ -129,9 +129,10 @@ class Microscope:
             known = self.library.examples(specimen.input_shape)
             some = known.data[:MOST_EXAMPLES]
             points = {"train": (some if len(some) else view.inputs(view.domain)).astype(np.float32)}
+            labels = {} if known.labels is None else {"train": known.labels[:MOST_EXAMPLES]}
             with TORCH:  # it reads checkpoints into the module
                 story = timeline(
-                    specimen.model, specimen.folder, view, x=points, radius=message.get("radius", "auto"),
+                    specimen.model, specimen.folder, view, x=points, y=labels, radius=message.get("radius", "auto"),
                     max_tiles=MOST_TILES, progress=job.progress,
                 )  # fmt: skip
         kept[f"story {message.get('pane')}"] = story

@@ -38,7 +38,7 @@ def test_every_part_has_the_same_sites(network):
     model, x = network
     traced = ss.trace(model, x).sites
     assert site_names(traced) == NAMES
-    for method in ("frame", "distance", "exact"):
+    for method in ("frame", "distance"):
         found = ss.local_complexity(model, x[:2], radius=0.01, method=method)
         assert found.names == NAMES, method
         assert [site.units for site in found.sites] == [site.units for site in traced] == [72, 18, 12, 24], method
