@@ -12,12 +12,12 @@ from torch import nn
 import splinescope as ss
 from splinescope.tiling import tiling as tilings
 from splinescope.tiling.engine.mesh import half_edges, pair_half_edges
-from splinescope.tiling.measures import maps, tile_shapes
+from splinescope.tiling.measures import folds, maps, tile_shapes
 from tests import cases
 
 PLANES = ["two layers", "max-pool", "zero bias", "duplicate units", "corner on a fold", "residual"]
 BLOCKS = (
-    (tilings, "_WALLS_TOGETHER"), (tile_shapes, "_TILES_TOGETHER"), (maps, "_MOST_AT_ONCE"),
+    (folds, "_WALLS_TOGETHER"), (tilings, "_WALLS_TOGETHER"), (tile_shapes, "_TILES_TOGETHER"), (maps, "_MOST_AT_ONCE"),
 )  # fmt: skip
 
 

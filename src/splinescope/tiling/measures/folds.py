@@ -19,6 +19,8 @@ from .region_counts import crofton_constant
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
+_WALLS_TOGETHER = 1 << 20  # a plane has three walls for each tile: their ends at once would be its largest arrays
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Folds(OfTiling):
@@ -124,7 +126,13 @@ def folds(tiling: Tiling) -> Folds:
 def sizes_by_layer(tiling: Tiling) -> dict[int, float]:
     """Layer depth -> total size of its folds."""
     depths = np.array([site.depth for site in tiling.sites] + [0])  # sites[-1], outside, is the last
-    totals = np.bincount(depths[tiling.walls.sites], tiling.walls.sizes(tiling.vertices), depths.max() + 1)
+    walls, totals = tiling.walls, np.zeros(depths.max() + 1)
+    if tiling.dimension != 2:
+        totals += np.bincount(depths[walls.sites], walls.sizes(tiling.vertices), len(totals))
+    for start in range(0, len(walls) if tiling.dimension == 2 else 0, _WALLS_TOGETHER):
+        part = slice(start, start + _WALLS_TOGETHER)
+        ends = tiling.vertices[walls.ends[part]]
+        totals += np.bincount(depths[walls.sites[part]], np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1), len(totals))
     return {depth: float(totals[depth]) for depth in sorted({site.depth for site in tiling.sites})}
 
 

@@ -17,6 +17,7 @@ from .folds import need_dimension
 if TYPE_CHECKING:
     from ..tiling import Tiling
 
+_TILES_TOGETHER = 1 << 18  # moments of more at once would take more memory than the tiling
 UNIT = 2.0**-53
 """Of rounding in float64: a result is off by so much of its size at most."""
 
@@ -100,11 +101,15 @@ def _bulges(lists: tuple[np.ndarray, ...], points: np.ndarray) -> np.ndarray:
 def eccentricities(tiling: Tiling) -> np.ndarray:
     """`[K]` `sqrt(1 - l2 / l1)` for the variances l1 >= l2 of a uniform point of the tile: 0 round, 1 a line."""
     need_dimension(tiling, "eccentricities", 2)
-    _, _, xx, xy, yy = _polygon_moments(tiling, slice(0, tiling.count)).T
-    spread = np.hypot((xx - yy) / 2, xy)
-    total = (xx + yy) / 2 + spread
-    ratio = np.divide(2 * spread, total, out=np.ones_like(total), where=total > 0)
-    return np.sqrt(np.clip(ratio, 0.0, 1.0))
+    found = np.empty(tiling.count)
+    for start in range(0, tiling.count, _TILES_TOGETHER):
+        part = slice(start, min(start + _TILES_TOGETHER, tiling.count))
+        _, _, xx, xy, yy = _polygon_moments(tiling, part).T
+        spread = np.hypot((xx - yy) / 2, xy)
+        total = (xx + yy) / 2 + spread
+        ratio = np.divide(2 * spread, total, out=np.ones_like(total), where=total > 0)
+        found[part] = np.sqrt(np.clip(ratio, 0.0, 1.0))
+    return found
 
 
 def inradii(tiling: Tiling) -> np.ndarray:
