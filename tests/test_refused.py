@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,19 +82,6 @@ def test_a_misspelled_attribute_names_the_nearest_once():
         AttributeError, match=r"^splinescope.tiling has no attribute .*: did you mean 'tessellate_each'"
     ):
         _ = ss.tiling.tessellate_eech  # type: ignore[attr-defined]
-
-
-def test_a_misspelled_keyword_names_the_nearest_and_other_type_errors_stay():
-    with pytest.raises(TypeError, match=r"^tessellate\(\) has no argument 'max_tile': did you mean 'max_tiles'\?$"):
-        ss.tessellate(NET, SQUARE, max_tile=5)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'view'"):
-        ss.tessellate(NET)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="bad operand"):
-        ss.guarantees.expectation(NET, SQUARE, quantity=lambda _tiling: -"")  # type: ignore[operator]
-    for part in ("tiling", "network", "reports"):
-        module = importlib.import_module(f"splinescope.{part}")
-        functions = [getattr(module, name) for name in module.__all__ if inspect.isfunction(getattr(module, name))]
-        assert pickle.loads(pickle.dumps(functions)) == functions
 
 
 def taking_tilings() -> list[tuple[Any, str]]:
