@@ -82,6 +82,20 @@ def test_the_constant_is_the_largest_over_all_patterns(change: str, box: float |
         np.testing.assert_allclose(found.slope @ found.point + found.offset, at, atol=1e-9 * max(1.0, np.abs(at).max()))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_units_that_are_zero_on_whole_tiles_leave_constants_and_slopes_exact(seed: int) -> None:
+    plain = network(seed, 2, 5, 1)
+    doubled = nn.Sequential(plain[0], plain[1], nn.ReLU(), plain[2])  # zero wherever the first ReLU is
+    inside = (torch.rand(4000, 2, dtype=torch.float64) * 4 - 2).requires_grad_()
+    (slopes,) = torch.autograd.grad(doubled(inside).sum(), inside)
+    found = ss.guarantees.lipschitz(doubled, (-2.0, 2.0))
+    assert found.constant >= slopes.norm(dim=1).max() * (1 - 1e-12)
+    assert found.constant == pytest.approx(ss.guarantees.lipschitz(plain, (-2.0, 2.0)).constant, rel=1e-12)
+    verdict = ss.verify(doubled, ss.guarantees.Property.monotone(0), (-2.0, 2.0))
+    assert verdict.margin <= slopes[:, 0].min() + 1e-12
+    assert verdict.holds is (False if slopes[:, 0].min() < 0 else verdict.holds)
+
+
 def test_cells_far_away_count_in_all_of_space() -> None:
     """Two nearly parallel folds meet at about 1e5; behind them is the steepest cell."""
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1)).double()

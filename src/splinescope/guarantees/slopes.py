@@ -36,7 +36,7 @@ Measure = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 class Largest:
     """The largest measure of any slope."""
 
-    value: float  # on a tile that surely exists
+    value: float  # on the tile of which most is proven
     tile: int
     low: float  # proven: some slope has this much,
     high: float  # and none has more
@@ -52,12 +52,13 @@ def largest(tiling: Tiling, program: Program, directions: np.ndarray, measure: M
     for block in blocks(tiling.count, size):
         found = _tangents(program, centers[block], directions, twice, None)
         values[block], off[block] = measure(*found)
+    # Near a center is a slope within its radius, whatever its open units do: those that are zero on a whole tile bend
+    # nothing there, and the radius of a sliver that may not exist is as large as what its units bend.
+    tile = int((values - off).argmax())
+    low, high = float((values - off)[tile]), float((values + off).max())
+    # corners where fewer tiles that surely exist meet than there may be patterns
     unsure, codes = _signs(program, centers, twice)
     sure = (unsure == 0) & np.isin(np.arange(tiling.count), np.unique(codes, return_index=True)[1])
-    tile = int(np.where(sure, values, -np.inf).argmax() if sure.any() else values.argmax())
-    low = float((values - off)[sure].max(initial=-np.inf))
-    high = float((values + off).max())
-    # corners where fewer tiles meet than there may be patterns
     lists = tiling.tiles.some(np.flatnonzero(sure))
     meeting = np.bincount(lists.corners, minlength=len(tiling.vertices))
     at = tiling.view.inputs(tiling.vertices)
