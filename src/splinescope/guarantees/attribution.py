@@ -122,7 +122,13 @@ def integrated_gradients(
         )
     ends: np.ndarray = rows.to("cpu", torch.float64).numpy()
     check_finite(ends, "x")
-    starts = _starts(baseline, ends)
+    given = as_float64_array(0.0 if baseline is None else baseline, "baseline")
+    if given.shape not in ((), ends.shape[1:], (1, *ends.shape[1:]), ends.shape):
+        raise InputError(
+            f"baseline must be one number, one input of shape {ends.shape[1:]}, or one for each row of x, "
+            f"{ends.shape}; got shape {given.shape}."
+        )
+    starts = np.broadcast_to(given, ends.shape)
     targets = _targets(target, len(ends), program.output_shape)
     found, pieces = np.zeros_like(ends), np.ones(len(ends), np.int64)
     moved = [n for n, (start, end) in enumerate(zip(starts, ends, strict=True)) if (start != end).any()]
@@ -136,25 +142,18 @@ def integrated_gradients(
                 lengths = tiling.areas / tiling.view.size
                 middles = tiling.centroids()
                 for block in blocks(tiling.count, block_rows(program)):
-                    gradients = _gradients(program, tiling.view.inputs(middles[block]), int(targets[n]))
-                    found[n] += np.tensordot(lengths[block], gradients, 1)
+                    with recording():
+                        batch = torch.from_numpy(tiling.view.inputs(middles[block])).requires_grad_()
+                        y = program.forward(batch).reshape(len(batch), -1)[:, int(targets[n])].sum()
+                        gradients = torch.autograd.grad(y, batch, allow_unused=True)[0] if y.requires_grad else None
+                    if gradients is not None:
+                        found[n] += np.tensordot(lengths[block], gradients.numpy(), 1)
                     share = (done + block.stop / tiling.count) / len(moved)
                     tell(share, f"input {n + 1} of {len(ends)}, {block.stop:,} of {tiling.count:,} pieces")
     rows_of = np.arange(len(ends))
     values, baseline_values = (_outputs(program, points)[rows_of, targets] for points in (ends, starts))
     attributions = torch.from_numpy(found * (ends - starts))
     return IntegratedGradients(attributions, targets, values, baseline_values, pieces, network.ending)
-
-
-def _starts(baseline: Any, ends: np.ndarray) -> np.ndarray:
-    """One baseline for each input."""
-    given = as_float64_array(0.0 if baseline is None else baseline, "baseline")
-    if given.shape not in ((), ends.shape[1:], (1, *ends.shape[1:]), ends.shape):
-        raise InputError(
-            f"baseline must be one number, one input of shape {ends.shape[1:]}, or one for each row of x, "
-            f"{ends.shape}; got shape {given.shape}."
-        )
-    return np.broadcast_to(given, ends.shape)
 
 
 def _targets(target: Any, count: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -182,15 +181,6 @@ def _flat(target: Any, shape: tuple[int, ...]) -> int:
         kind = f"an index in [0, {shape[0]})" if len(shape) == 1 else f"a tuple of indices below {tuple(shape)}"
         raise InputError(f"target must be {kind}, got {target!r}.")
     return int(np.ravel_multi_index(index, shape))
-
-
-def _gradients(program: Program, points: np.ndarray, target: int) -> np.ndarray:
-    """`[k, *input_shape]` gradients of one output at points, each of its own."""
-    with recording():
-        batch = torch.from_numpy(points).requires_grad_()
-        y = program.forward(batch).reshape(len(points), -1)[:, target].sum()
-        gradient = torch.autograd.grad(y, batch, allow_unused=True)[0] if y.requires_grad else None
-    return np.zeros_like(points) if gradient is None else gradient.numpy()
 
 
 def _outputs(program: Program, points: np.ndarray) -> np.ndarray:

@@ -135,7 +135,12 @@ def lipschitz(
     best, tiling = max(found, key=lambda one: one[0].value)
     high, low = max(one.high for one, _ in found), max(one.low for one, _ in found)
     rounding = max(high - best.value, best.value - low)
-    point, slope, offset = _map(tiling, best.tile, rays)
+    own, point = tiling.program("slopes"), tiling.view.inputs(inner_points(tiling, np.array([best.tile])))
+    slope = jacobians(own, point)[0]
+    if rays:  # F = A x + c s
+        point, slope, offset = point[:, :-1] / point[:, -1:], slope[:, :-1], slope[:, -1]
+    else:
+        offset = outputs(own, point)[0] - slope @ point.reshape(-1)
     return Lipschitz(
         best.value,
         rounding,
@@ -174,16 +179,6 @@ def _directions(view: Slice, norm: float, rays: bool) -> tuple[np.ndarray, float
     along = np.linalg.solve(np.linalg.cholesky(basis @ basis.T), basis)
     off = np.abs(along @ along.T - np.eye(len(along))).sum(1).max() + 4 * along.size * UNIT
     return along.reshape(view.basis.shape), float(off)
-
-
-def _map(tiling: Tiling, number: int, rays: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A point inside a tile, and the slope `[C, D]` and offset `[C]` of its map in the input space."""
-    program = tiling.program("slopes")
-    point = tiling.view.inputs(inner_points(tiling, np.array([number])))
-    slope = jacobians(program, point)[0]
-    if rays:  # F = A x + c s
-        return point[0, :-1] / point[0, -1], slope[:, :-1], slope[:, -1]
-    return point[0], slope, outputs(program, point)[0] - slope @ point.reshape(-1)
 
 
 def _norms(norm: float, loose: float) -> Measure:

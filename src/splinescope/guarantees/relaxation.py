@@ -157,10 +157,12 @@ def _step(before: Segment, after: Segment) -> tuple[csr_matrix, csr_matrix, np.n
     size = int(np.prod(fold.site.shape, dtype=int))
 
     def run(rows: np.ndarray) -> np.ndarray:
-        """The affine part behind the fold, of the fold's output and the state."""
+        """The affine part behind the fold, from the fold's output and the state to that at the end."""
         live = _shaped(before, rows[:, size:])
         live[fold.output] = torch.from_numpy(np.ascontiguousarray(rows[:, :size])).reshape(-1, *fold.site.shape)
-        return _state(after, live)
+        values = after.affine_part(live)
+        kept = [values[CUTS] if name in after.aliases else values[name] for name in after.kept]
+        return np.concatenate([row.reshape(len(row), -1).numpy() for row in kept], 1)
 
     linear, constant = _linear(run, size + total)
     behind, direct = linear[:, :size], linear[:, size:]
@@ -187,10 +189,3 @@ def _affine_part(before: Segment, after: Segment, total: int, size: int) -> tupl
     place = _place(before, fold.inputs[0])
     below = csr_matrix((before.slopes_below(), (np.arange(size), np.arange(place.start, place.stop))), (size, total))
     return below, rest(np.zeros((1, total)))[0]
-
-
-def _state(segment: Segment, live: dict[str, Tensor]) -> np.ndarray:
-    """The state at a segment's end, from the values live behind its fold."""
-    rows = segment.affine_part(live)
-    kept = [rows[CUTS] if name in segment.aliases else rows[name] for name in segment.kept]
-    return np.concatenate([row.reshape(len(row), -1).numpy() for row in kept], 1)

@@ -190,7 +190,11 @@ def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any,
     if on_view:
         assert view is not None
         return [Part(view, tuple(c for c, _ in on_view), tuple(n for _, n in on_view))]
-    if apart and _overlap([(low, high) for low, high, _, _ in groups.values()]):
+    if apart and any(  # the insides of two boxes meet
+        bool((np.maximum(a[0], b[0]) <= np.minimum(a[1], b[1])).all())
+        and bool((np.maximum(a[0], b[0]) < np.minimum(a[1], b[1]))[(a[0] < a[1]) | (b[0] < b[1])].all())
+        for a, b in combinations(groups.values(), 2)
+    ):
         least = np.min([group[0] for group in groups.values()], axis=0)
         most = np.max([group[1] for group in groups.values()], axis=0)
         numbers = tuple(n for group in groups.values() for n in group[3])
@@ -201,15 +205,6 @@ def parts_of(clauses: Sequence[Clause], input_shape: tuple[int, ...], over: Any,
     return [
         Part(view_of((low, high), shape), tuple(found), tuple(numbers)) for low, high, found, numbers in groups.values()
     ]
-
-
-def _overlap(boxes: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Whether the insides of two boxes meet."""
-    return any(
-        bool((np.maximum(a[0], b[0]) <= np.minimum(a[1], b[1])).all())
-        and bool((np.maximum(a[0], b[0]) < np.minimum(a[1], b[1]))[(a[0] < a[1]) | (b[0] < b[1])].all())
-        for a, b in combinations(boxes, 2)
-    )
 
 
 def _union(boxes: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:

@@ -67,7 +67,12 @@ def _pieces(tiling: Tiling) -> Iterator[Pieces]:
 
 
 def _of_block(tiling: Tiling, start: int, stop: int) -> Iterator[Pieces]:
-    tiles = _engine_tiles(tiling, start, stop)
+    cells = tiling.tiles
+    if isinstance(cells, Polytopes):
+        offsets, corners, masks, facet_offsets = cells.lists
+        tiles: Tiles = Solids(offsets, corners, tiling.corner_labels, masks, facet_offsets).part(start, stop)
+    else:
+        tiles = Tiles(cells.offsets, cells.corners, tiling.corner_labels).part(start, stop)
     used = tiles.corners
     tiles = _own_corners(tiles)
     points, values = tiling.vertices[used], vertex_values(tiling, used)
@@ -160,11 +165,3 @@ def _own_corners(tiles: Tiles) -> Tiles:
     if isinstance(tiles, Solids):
         return Solids(tiles.offsets, corners, tiles.labels, tiles.masks, tiles.facet_offsets)
     return Tiles(tiles.offsets, corners, tiles.labels)
-
-
-def _engine_tiles(tiling: Tiling, start: int, stop: int) -> Tiles:
-    cells = tiling.tiles
-    if isinstance(cells, Polytopes):
-        offsets, corners, masks, facet_offsets = cells.lists
-        return Solids(offsets, corners, tiling.corner_labels, masks, facet_offsets).part(start, stop)
-    return Tiles(cells.offsets, cells.corners, tiling.corner_labels).part(start, stop)

@@ -159,7 +159,17 @@ def crossing(program: Program, part: Part, points: np.ndarray) -> tuple[int, np.
 def run_own(model: Any, x: np.ndarray) -> tuple[str, np.ndarray] | None:
     """What the user's own model makes of an input, and what ran it; None if there is nothing to run."""
     if isinstance(model, (str, Path)) and str(model).lower().endswith(".onnx"):
-        return _by_onnxruntime(Path(model), x)
+        try:
+            import onnxruntime
+        except ImportError:
+            return None
+        session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+        given, *others = session.get_inputs()
+        shape = [n if isinstance(n, int) and n > 0 else 1 for n in given.shape]
+        if others or int(np.prod(shape)) != x.size:
+            return None
+        row = x.astype("double" if "double" in given.type else "single").reshape(shape)
+        return "onnxruntime", np.asarray(session.run(None, {given.name: row})[0], np.float64).reshape(-1)
     if isinstance(model, nn.Module):
         parameter = next(model.parameters(), torch.zeros(0))
         with evaluating(model), torch.no_grad():
@@ -167,17 +177,3 @@ def run_own(model: Any, x: np.ndarray) -> tuple[str, np.ndarray] | None:
         if isinstance(y, torch.Tensor):
             return str(parameter.dtype), y[0].double().cpu().numpy()
     return None
-
-
-def _by_onnxruntime(path: Path, x: np.ndarray) -> tuple[str, np.ndarray] | None:
-    try:
-        import onnxruntime
-    except ImportError:
-        return None
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    given, *others = session.get_inputs()
-    shape = [n if isinstance(n, int) and n > 0 else 1 for n in given.shape]
-    if others or int(np.prod(shape)) != x.size:
-        return None
-    y = session.run(None, {given.name: x.astype("double" if "double" in given.type else "single").reshape(shape)})[0]
-    return "onnxruntime", np.asarray(y, np.float64).reshape(-1)

@@ -40,8 +40,10 @@ def packed_pieces(content: Any) -> Iterator[bytes | memoryview]:
 
     def plain(value: Any) -> Any:
         nonlocal size
+        if isinstance(value, np.generic):
+            return value.item()
         if not isinstance(value, np.ndarray):
-            return value.item() if isinstance(value, np.generic) else _not_json(value)
+            raise TypeError(f"a frame holds JSON and arrays, got {type(value).__name__}")
         if value.dtype.name not in _DTYPES:
             raise TypeError(f"arrays of a frame are {', '.join(_DTYPES)}, got {value.dtype}")
         arrays.append(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(-1))
@@ -166,7 +168,3 @@ def notes_of(tiling: Tiling) -> list[tuple[str, str]]:
     if not tiling.complete:
         notes.append(("INCOMPLETE", "a limit stopped the work"))
     return notes
-
-
-def _not_json(value: Any) -> Any:
-    raise TypeError(f"a frame holds JSON and arrays, got {type(value).__name__}")

@@ -63,18 +63,9 @@ def viewer_of(tiling: Tiling) -> Viewer:
     return _VIEWERS[tiling.dimension]
 
 
-def write_page(
-    tiling: Tiling,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    color: str | None = None,
-    x: Any = None,
-    y: Any = None,
-    max_tiles: int | None = None,
-) -> None:
-    """Write a page to explore; see `Tiling.to_html`."""
-    _write(path, _pieces(tiling, title, color=color, x=x, y=y, max_tiles=max_tiles))
+def write_page(tiling: Tiling, path: str | os.PathLike[str], *, title: str | None = None, **options: Any) -> None:
+    """Write a page to explore; see `Tiling.to_html`, also for the options."""
+    _write(path, _pieces(tiling, title, **options))
 
 
 def page_text(tiling: Tiling, *, title: str, color: str, max_tiles: int) -> str:
@@ -118,18 +109,12 @@ def write_points_page(
     _write(path, _assembled(_POINTS, title, {**scene, "words": list(words)}))
 
 
-def title_of(tiling: Tiling) -> str:
-    """The name of a page whose title was not given: the model's class, where the tiling knows its model."""
-    if tiling.network is None:
-        return "Tiling"
-    module = tiling.network.module
-    return type(module.whole if isinstance(module, Picked) else module).__name__
-
-
 def _pieces(tiling: Tiling, title: str | None, **options: Any) -> Iterator[bytes]:
     """The page piece by piece: the data of millions of tiles is never there as a whole."""
     viewer = viewer_of(tiling)
-    title = title_of(tiling) if title is None else title
+    if title is None:  # the model's class, where the tiling knows its model
+        module = None if tiling.network is None else tiling.network.module
+        title = "Tiling" if module is None else type(module.whole if isinstance(module, Picked) else module).__name__
     yield from _assembled(viewer, title, viewer.frame(tiling, title=title, **options))
 
 

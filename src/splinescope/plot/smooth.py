@@ -50,7 +50,8 @@ def plot_tokens(
     count = values.shape[1]
     ax = new_axes(ax, figsize=(min(14.0, 2.5 + 0.16 * count), max(2.8, 1.6 + 0.28 * len(values))))
     image = ax.imshow(values, aspect="auto", origin="lower", cmap="viridis")
-    ax.set(ylabel="layer", yticks=_few(len(values)))
+    few = np.unique(np.linspace(0, len(values) - 1, min(len(values), 12)).round().astype(int))
+    ax.set(ylabel="layer", yticks=few)
     if tokens is None or count > _LABELED:
         ax.set_xlabel("token")
     else:
@@ -75,7 +76,3 @@ def plot_validity(validity: Validity, ax: Axes | None = None) -> Axes:
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize="small")
     return ax
-
-
-def _few(count: int) -> list[int]:
-    return np.unique(np.linspace(0, count - 1, min(count, 12)).round().astype(int)).tolist()

@@ -76,7 +76,12 @@ def plot_tiles(
     check_plane(tiling, "plot_tiles")
     ax = new_axes(ax, figsize=(6, 5))
     if color is not None:
-        quantity = tile_quantity(tiling, color, output=output) if isinstance(color, str) else _own(tiling, color, label)
+        if isinstance(color, str):
+            quantity = tile_quantity(tiling, color, output=output)
+        else:
+            quantity = Quantity("own", label or "", as_float64_array(color, "color"))
+            if (got := quantity.values.shape) != (tiling.count,):
+                raise InputError(f"color must be a name or one number per tile, shape ({tiling.count},); got {got}.")
         pieces = class_pieces(tiling) if quantity.name == "class" else None
         tiles = filled_tiles(tiling, quantity, *shading(quantity, cmap=cmap, log=log, limits=limits), pieces)
         ax.add_collection(tiles, autolim=False)
@@ -328,13 +333,6 @@ def _key(ax: Axes, tiles: ScalarMappable, quantity: Quantity, pieces: ClassPiece
     present = np.unique(seen).astype(int)
     marks = [patches.Patch(color=CLASS_COLORS[i % len(CLASS_COLORS)], label=quantity.categories[i]) for i in present]
     ax.legend(handles=marks, title=quantity.label, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-
-
-def _own(tiling: Tiling, values: np.ndarray, label: str | None) -> Quantity:
-    numbers = as_float64_array(values, "color")
-    if numbers.shape != (tiling.count,):
-        raise InputError(f"color must be a name or one number per tile, shape ({tiling.count},); got {numbers.shape}.")
-    return Quantity("own", label or "", numbers)
 
 
 def _ends(limits: tuple[float, float]) -> tuple[float, float]:

@@ -117,7 +117,11 @@ def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: in
     """
     ending = check_film(path)
     if ending == ".html":
-        _film_page(story, path)
+        frames = []
+        for step, tiling in zip(story.steps, story.tilings, strict=True):
+            shown = [name for name in ("slope", "class") if name in available(tiling)]
+            frames.append({**tiling_frame(tiling, only=shown), "moment": f"step {step}: {tiling.count:,} tiles"})
+        write_film_page(frames, path, title="Tiles through training", color=frames[0]["quantities"][0]["name"])
         return
     pyplot = require("matplotlib.pyplot", "plot")
     from matplotlib.animation import FFMpegWriter, PillowWriter
@@ -133,14 +137,6 @@ def film(story: Timeline, path: str | os.PathLike[str], *, frames_per_second: in
             ax.set_title(f"step {step}: {tiling.count} tiles")
             writer.grab_frame()
     pyplot.close(figure)
-
-
-def _film_page(story: Timeline, path: str | os.PathLike[str]) -> None:
-    frames = []
-    for step, tiling in zip(story.steps, story.tilings, strict=True):
-        shown = [name for name in ("slope", "class") if name in available(tiling)]
-        frames.append({**tiling_frame(tiling, only=shown), "moment": f"step {step}: {tiling.count:,} tiles"})
-    write_film_page(frames, path, title="Tiles through training", color=frames[0]["quantities"][0]["name"])
 
 
 def check_film(path: str | os.PathLike[str]) -> str:

@@ -108,6 +108,10 @@ def tiles(subject: Subject) -> ReportBlock:
         middle, side = tiling.view.domain.mean(0).tolist(), float(np.ptp(tiling.view.domain[:, 0]))
         call += f"plane = ss.Slice.box(plane.inputs([{middle}])[0], plane.basis, {side / 2}); "
     near = "" if tolerance is None else f", tolerance={tolerance:.2g}"
+    near_it = f"to a tolerance of {tiling.rtol:g}" if tiling.approximation is None else (
+        f"tiled within a tolerance of {tiling.approximation.tolerance:.2g}, 1% of the outputs' range over the data. "
+        f"{tiling.approximation.assurance}"
+    )  # fmt: skip
     subject_of = "the network" if tolerance is None else "a network near the smooth one"
     length = "" if boundary is None else (
         f", boundary of length {boundary.length:.3g}" if boundary.length > 0 else ", one class, so no boundary"
@@ -119,7 +123,7 @@ def tiles(subject: Subject) -> ReportBlock:
         advice="Zoom into the tiles below: see where the boundary turns, and point at a tile for its outputs.",
         headline=f"{tiling.count:,} tiles{length}; a line crosses {density:.3g} folds per unit length",
         certainty=tiling.certainty,
-        scope=f"on {where}, " + _how_near(tiling),
+        scope=f"on {where}, {near_it}",
         reading=f"Each tile is a region where {subject_of} is one affine map; color is how steep it is. "
         f"{line} where the network does its work.",
         call=f"{call}ss.tessellate(model, plane{near}).to_html('tiles.html')",
@@ -152,13 +156,6 @@ def three_points(subject: Subject) -> list[int]:
         if len(chosen) == 3:
             return chosen
     raise NotApplicable(f"a plane needs three different data points, got {len(chosen)}.")
-
-
-def _how_near(tiling: Tiling) -> str:
-    if tiling.approximation is None:
-        return f"to a tolerance of {tiling.rtol:g}"
-    asked = f"tiled within a tolerance of {tiling.approximation.tolerance:.2g}, 1% of the outputs' range over the data"
-    return f"{asked}. {tiling.approximation.assurance}"
 
 
 def most_tiles(net: SplineNetwork) -> int:

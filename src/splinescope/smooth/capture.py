@@ -100,7 +100,8 @@ def capture(
 def _watching(part: nn.Module, see: Callable[..., None]) -> Iterator[None]:
     """`see(part, args, kwargs)` before every call of a part."""
     owner = part.owner if isinstance(part, Method) else part
-    with Hooked(before=[(owner, see if owner is part else _nothing)], with_kwargs=True):
+    # the hook that does nothing: with one, torch's encoder layers run as they are written
+    with Hooked(before=[(owner, see if owner is part else lambda *_: None)], with_kwargs=True):
         if not isinstance(part, Method):
             yield
             return
@@ -114,10 +115,6 @@ def _watching(part: nn.Module, see: Callable[..., None]) -> Iterator[None]:
             yield
         finally:
             del vars(owner)[part.name]
-
-
-def _nothing(*_: Any) -> None:
-    """A hook on the owner of a method: with one, torch's encoder layers run as they are written."""
 
 
 class Method(nn.Module):

@@ -163,11 +163,13 @@ class Holding(Functions):
         flat = [leaf for leaf in leaves if kind_of(leaf) in (LIVE, GATED)]
         distinct = list({id(leaf): leaf for leaf in flat}.values())
         gated = [leaf for leaf in distinct if kind_of(leaf) == GATED]
+        # all are one value, or elementwise functions of one
+        one_source = len({id(getattr(leaf, _SOURCE, None) or leaf) for leaf in flat}) == 1
         if any(kind_of(leaf) == FACTOR for leaf in (added if flat else leaves)):  # affine plus held: neither
             return self._factor(func, name, args, kwargs, "")
         if len(flat) <= 1:
             return _mark(func(*args, **kwargs), LIVE)
-        if len(flat) == 2 == len(leaves) and gated == distinct and _one_source(flat) and known.elementwise:
+        if len(flat) == 2 == len(leaves) and gated == distinct and one_source and known.elementwise:
             return _mark(func(flat[0], self._hold(flat[1], "gate")), GATED)  # of one activation: one too
         if len(distinct) == 2 == len(flat) and len(gated) == 1:
             held = self._hold(gated[0], "gate")
@@ -351,12 +353,6 @@ def _follow(result: Tensor, given: list[Tensor]) -> None:
     if bent and kind_of(result) == LIVE:
         setattr(result, _KIND, GATED)
     setattr(result, _SOURCE, sources[0])
-
-
-def _one_source(values: list[Tensor]) -> bool:
-    """Whether all are one value, or elementwise functions of one."""
-    sources = {id(getattr(value, _SOURCE, None) or value) for value in values}
-    return len(sources) == 1
 
 
 def _check_dropout(func: Any, args: Any, kwargs: Any, where: str) -> None:

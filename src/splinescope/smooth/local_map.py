@@ -101,7 +101,8 @@ class LocalMap(MapPart):
         self.constant = output.detach()
         super().__init__(self)
         at = self.apply(point) + self.constant
-        self.gap = _relative(at - self.value, self.value)
+        size = self.value.double().norm().clamp_min(torch.finfo(torch.float64).tiny)
+        self.gap = float((at - self.value).double().norm() / size)
         limit = torch.finfo(point.dtype).eps ** 0.6
         if not self.gap <= limit:
             raise UnsupportedModelError(
@@ -276,7 +277,3 @@ def _as_point(model: nn.Module, x: Any) -> Tensor:
         raise InputError("x must be finite and not empty.")
     like = floating_like(model, point)
     return point.to(like.device, like.dtype).clone()
-
-
-def _relative(difference: Tensor, size: Tensor) -> float:
-    return float(difference.double().norm() / size.double().norm().clamp_min(torch.finfo(torch.float64).tiny))

@@ -30,7 +30,10 @@ class Shown:
 
     def _shown(self) -> list[tuple[str, Any]]:
         """What it shows: values by name."""
-        return _fields(self)
+        if not is_dataclass(self):
+            return []
+        names = [f.name for f in fields(self) if f.name != "certainty" and not f.name.startswith("_")]
+        return [(name, getattr(self, name)) for name in names]
 
     def _how_sure(self) -> list[str]:
         """What a line in a prompt ends with, and a head in a notebook."""
@@ -94,16 +97,6 @@ def box(head: str, text: str) -> str:
     """
     pre = f"<pre style='font-family:monospace;white-space:pre-wrap'>{html.escape(text)}</pre>"
     return f"<div>{head}{pre}</div>"
-
-
-def _fields(result: Any) -> list[tuple[str, Any]]:
-    if not is_dataclass(result):
-        return []
-    return [
-        (f.name, getattr(result, f.name))
-        for f in fields(result)
-        if f.name != "certainty" and not f.name.startswith("_")
-    ]
 
 
 def brief(value: Any, size: int = 60) -> str:

@@ -11,8 +11,7 @@ def paste(values, offsets, out):
     n, channels, h, w = values.shape
     height, width = out.shape[2:]
     for i in range(n):
-        top = offsets[i, 0]
-        left = offsets[i, 1]
+        top, left = offsets[i, 0], offsets[i, 1]
         for c in range(channels):
             for y in range(max(0, -top), min(h, height - top)):
                 for x in range(max(0, -left), min(w, width - left)):
@@ -29,8 +28,7 @@ def add_windows(target, target_starts, rows, starts, factors):
             factor = factors[i, j]
             if factor == 0.0:  # most: a unit reaches few windows
                 continue
-            top = starts[j, 0] - target_starts[i, 0]
-            left = starts[j, 1] - target_starts[i, 1]
+            top, left = starts[j, 0] - target_starts[i, 0], starts[j, 1] - target_starts[i, 1]
             for c in range(channels):
                 for y in range(max(0, -top), min(h, height - top)):
                     for x in range(max(0, -left), min(w, width - left)):
@@ -57,8 +55,7 @@ def scale_windows(values, starts, factors, out):
     height, width = factors.shape[1:]
     out[:] = 0.0
     for i in range(n):
-        top = starts[i, 0]
-        left = starts[i, 1]
+        top, left = starts[i, 0], starts[i, 1]
         for c in range(channels):
             for y in range(max(0, -top), min(h, height - top)):
                 for x in range(max(0, -left), min(w, width - left)):

@@ -14,10 +14,7 @@ def add_rows(rows, mid, rad, size, center, reach, error):
     for low in range(0, length, _TOGETHER):
         high = min(low + _TOGETHER, length)
         for i in range(n):
-            m = mid[i]
-            r = rad[i]
-            s = size[i]
-            row = rows[i]
+            m, r, s, row = mid[i], rad[i], size[i], rows[i]
             for e in range(low, high):
                 value = row[e]
                 center[e] += m * value
@@ -41,8 +38,7 @@ def add_patches(values, starts, mid, rad, size, center, reach, error):
     n, channels, h, w = values.shape
     height, width = center.shape[1:]
     for i in range(n):
-        top = starts[i, 0]
-        left = starts[i, 1]
+        top, left = starts[i, 0], starts[i, 1]
         for c in range(channels):
             for y in range(max(0, -top), min(h, height - top)):
                 for x in range(max(0, -left), min(w, width - left)):

@@ -22,10 +22,8 @@ def list_bends(
     at = 0
     bend_starts[0] = 0
     for q in range(start, stop):
-        a = parents[q, 0]
-        b = parents[q, 1]
-        s = weights[q, 0]
-        t = weights[q, 1]
+        a, b = parents[q, 0], parents[q, 1]
+        s, t = weights[q, 0], weights[q, 1]
         for w in range(pos.shape[1]):
             conflict = (pos[a, w] & neg[b, w]) | (neg[a, w] & pos[b, w])
             if conflict == 0:
@@ -39,8 +37,7 @@ def list_bends(
                 low = conflict & (~conflict + np.uint64(1))
                 j = w * 64 + lowest_bit(conflict)
                 conflict ^= low
-                za = cut_value(a, j, cuts, new_cuts)
-                zb = cut_value(b, j, cuts, new_cuts)
+                za, zb = cut_value(a, j, cuts, new_cuts), cut_value(b, j, cuts, new_cuts)
                 # by the vertex's own bit, not by the sign of the sum: what was called zero stays zero
                 z = s * za + t * zb if pos[q, w] & low else 0.0
                 bend_units[at] = j
@@ -52,11 +49,8 @@ def list_bends(
 
 @inlined
 def _combine(q, parents, weights, rows):
-    row_a = rows[parents[q, 0]]
-    row_b = rows[parents[q, 1]]
-    s = weights[q, 0]
-    t = weights[q, 1]
-    row = rows[q]
+    row, row_a, row_b = rows[q], rows[parents[q, 0]], rows[parents[q, 1]]
+    s, t = weights[q, 0], weights[q, 1]
     for i in range(row.shape[0]):
         row[i] = s * row_a[i] + t * row_b[i]
 

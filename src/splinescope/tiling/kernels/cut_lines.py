@@ -99,12 +99,9 @@ def cut_stretches(
                 a, b = (right, left) if flipped else (left, right)
                 za = at_right[first] if flipped else at_left[first]
                 zb = at_left[first] if flipped else at_right[first]
-                s = zb / (zb - za)
-                t = za / (za - zb)
-                parents[q, 0] = a
-                parents[q, 1] = b
-                weights[q, 0] = s
-                weights[q, 1] = t
+                s, t = zb / (zb - za), za / (za - zb)
+                parents[q, 0], parents[q, 1] = a, b
+                weights[q, 0], weights[q, 1] = s, t
                 labels[q] = unit_labels[k]
                 names[q] = mix(names[a], names[b], unit_labels[k])
                 points[q, 0] = s * points[a, 0] + t * points[b, 0]

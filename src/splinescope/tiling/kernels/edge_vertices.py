@@ -46,8 +46,7 @@ def fill(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled):
     while not filled[vertex - old, w]:
         q = vertex
         while True:
-            a = parents[q, 0]
-            b = parents[q, 1]
+            a, b = parents[q, 0], parents[q, 1]
             if a >= old and not filled[a - old, w]:
                 q = a
             elif b >= old and not filled[b - old, w]:
@@ -56,8 +55,7 @@ def fill(vertex, w, parents, weights, pos, neg, cuts, new_cuts, filled):
                 break
         row_a = cuts[a] if a < old else new_cuts[a - old]
         row_b = cuts[b] if b < old else new_cuts[b - old]
-        s = weights[q, 0]
-        t = weights[q, 1]
+        s, t = weights[q, 0], weights[q, 1]
         zero = ~(pos[q, w] | neg[q, w])
         for j in range(64 * w, min(64 * w + 64, cuts.shape[1])):
             new_cuts[q - old, j] = s * row_a[j] + t * row_b[j]
@@ -108,22 +106,16 @@ def cut_edge(
     a, b = (end0, end1) if names[end0] < names[end1] else (end1, end0)
     make_filled(a, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
     make_filled(b, k // 64, parents, weights, pos, neg, cuts, new_cuts, filled)
-    za = cut_value(a, k, cuts, new_cuts)
-    zb = cut_value(b, k, cuts, new_cuts)
-    s = zb / (zb - za)
-    t = za / (za - zb)
-    parents[q, 0] = a
-    parents[q, 1] = b
-    weights[q, 0] = s
-    weights[q, 1] = t
+    za, zb = cut_value(a, k, cuts, new_cuts), cut_value(b, k, cuts, new_cuts)
+    s, t = zb / (zb - za), za / (za - zb)
+    parents[q, 0], parents[q, 1] = a, b
+    weights[q, 0], weights[q, 1] = s, t
     names[q] = mix(names[a], names[b], label)
     for d in range(points.shape[1]):
         points[q, d] = s * points[a, d] + t * points[b, d]
     for w in range(pos.shape[1]):
-        pa = pos[a, w]
-        pb = pos[b, w]
-        na = neg[a, w]
-        nb = neg[b, w]
+        pa, pb = pos[a, w], pos[b, w]
+        na, nb = neg[a, w], neg[b, w]
         conflict = (pa & nb) | (na & pb)
         p = (pa | pb) & ~conflict  # where the parents agree, so does every point between them
         n = (na | nb) & ~conflict
