@@ -87,26 +87,22 @@ def test_errors_name_the_line(tmp_path: Path, text: str, line: int, words: str) 
         read(tmp_path, HEAD + text)
 
 
-def test_a_disjunction_without_end_is_refused(tmp_path: Path) -> None:
-    either = "(assert (or (<= Y_0 1) (<= Y_1 1)))\n"
-    with pytest.raises(ss.FileFormatError, match="cases"):
-        read(tmp_path, HEAD + 20 * either)
-
-
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (HEAD + 20 * "(assert (or (<= Y_0 1) (<= Y_1 1)))\n", "cases"),  # a disjunction without end
+        (b"\xff\xfe\x00" * 9, "UTF-8"),
+        (gzip.compress(b"(assert)" * 99)[:20], "UTF-8"),
+        *((f"{HEAD}(assert {each})", r"line 5: .*number")  # that float64 cannot hold
+          for each in ("(<= Y_0 1e400)", "(<= (* 1e-400 Y_0) -1e-398)", f"(<= Y_0 {'1' * 5000})")),
+    ],
+    ids=range(6),
+)  # fmt: skip
+def test_what_cannot_be_held_or_is_no_text_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
     file = tmp_path / "given.vnnlib"
-    file.write_bytes(b"\xff\xfe\x00" * 9)
-    with pytest.raises(ss.FileFormatError, match="UTF-8"):
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ss.FileFormatError, match=words):
         read_vnnlib(file)
-    file.write_bytes(gzip.compress(b"(assert)" * 99)[:20])
-    with pytest.raises(ss.FileFormatError, match="UTF-8"):
-        read_vnnlib(file)
-
-
-def test_numbers_that_float64_cannot_hold_are_refused(tmp_path: Path) -> None:
-    for condition in ("(<= Y_0 1e400)", "(<= (* 1e-400 Y_0) -1e-398)", f"(<= Y_0 {'1' * 5000})"):
-        with pytest.raises(ss.FileFormatError, match=r"line 5: .*number"):
-            read(tmp_path, HEAD + f"(assert {condition})")
 
 
 @needs_real_networks

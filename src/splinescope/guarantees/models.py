@@ -172,8 +172,13 @@ def joined(
     program = Program("all inputs", (len(kept),), "all outputs", (sum(outputs),), tuple(steps), paths={}, ops={},
                       identity=tuple(part for p in programs for part in p.identity))  # fmt: skip
     gathered = np.eye(len(kept))[place]
-    reduced = tuple(_reduced(replace(clause, inputs=clause.inputs @ gathered)) for clause in clauses)
-    return program, reduced, place
+    reduced = []
+    for clause in clauses:
+        gathered_inputs = clause.inputs @ gathered
+        # rows that say nothing, 0 <= 0, go
+        empty = ~clause.outputs.any(1) & ~gathered_inputs.any(1) & (clause.ends >= 0) & ~clause.strict
+        reduced.append(replace(clause, inputs=gathered_inputs).part(np.flatnonzero(~empty)))
+    return program, tuple(reduced), place
 
 
 def renamed(program: Program, prefix: str, given: str) -> Program:
@@ -221,9 +226,3 @@ def _leaders(clauses: Sequence[Clause], size: int) -> np.ndarray:
     for a, b in sorted(shared or ()):
         leader[leader == leader[b]] = leader[a]
     return leader
-
-
-def _reduced(clause: Clause) -> Clause:
-    """Without rows that say nothing: 0 <= 0."""
-    empty = ~clause.outputs.any(1) & ~clause.inputs.any(1) & (clause.ends >= 0) & ~clause.strict
-    return clause.part(np.flatnonzero(~empty))

@@ -270,6 +270,13 @@ def margins(subject: Subject) -> ReportBlock:
         finding = f"Around a data point the network is one affine map up to a distance of {np.median(found.edge):.2g}, "
         finding += f"{np.median(relative):.2g} of the distance to the next point (medians)."
         advice = "Trust gradients and linear explanations up to there, and attack the network beyond."
+    # what goes on beyond the tile: attacks on a classifier, else the folds along the way to another point
+    classes, last = subject.classes, max(1, subject.output[0].numel() - 1)
+    call = "print(ss.tessellate(model, ss.Slice.segment(x[0], x[1])).summary())"
+    if classes is not None and int(classes.min()) >= 0 and int(classes.max()) <= last:
+        edge = max(float(np.median(found.edge)), 1e-3 * subject.spacing)
+        sizes, labels = ", ".join(f"{factor * edge:.3g}" for factor in (1, 4, 16)), written(subject.y, classes)
+        call = f"print(ss.complexity.robustness(model, x, {labels}, epsilons=[{sizes}], norm='l2').summary())"
     return ReportBlock(
         finding=finding,
         advice=advice,
@@ -280,7 +287,7 @@ def margins(subject: Subject) -> ReportBlock:
         "lower bounds",
         reading="Inside this ball the network is exactly one affine map, so every attribution or linearization is "
         "true there and not promised beyond. No perturbation smaller than the lower bound changes the class.",
-        call=_margin_call(subject, float(np.median(found.edge))),
+        call=call,
         numbers={
             "points": len(points), "median edge": float(np.median(found.edge)),
             "median edge over spacing": float(np.median(relative)), "least edge": float(found.edge.min()),
@@ -290,13 +297,3 @@ def margins(subject: Subject) -> ReportBlock:
         },
         draw=draw,
     )  # fmt: skip
-
-
-def _margin_call(subject: Subject, edge: float) -> str:
-    """What goes on beyond the tile: attacks on a classifier, else the folds along the way to another point."""
-    classes, last = subject.classes, max(1, subject.output[0].numel() - 1)
-    if classes is None or int(classes.min()) < 0 or int(classes.max()) > last:
-        return "print(ss.tessellate(model, ss.Slice.segment(x[0], x[1])).summary())"
-    sizes = ", ".join(f"{factor * max(edge, 1e-3 * subject.spacing):.3g}" for factor in (1, 4, 16))
-    labels = written(subject.y, classes)
-    return f"print(ss.complexity.robustness(model, x, {labels}, epsilons=[{sizes}], norm='l2').summary())"
