@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from captum.attr import IntegratedGradients
 from torch import Tensor, nn
 
 import splinescope as ss
@@ -45,6 +46,20 @@ def test_attributions_add_up_and_riemann_sums_converge_to_them(name: str) -> Non
         errors = [float((sums - found.attributions).abs().max()) for sums in (coarse, fine)]
         assert errors[1] <= max(0.1 * errors[0], 1e-12 * largest)
         assert errors[1] <= 1e-2 * largest
+
+
+def test_captum_converges_to_the_exact_attributions() -> None:
+    torch.manual_seed(0)
+    model = cases.mlp(4, 12, 8, 3).double()
+    x, baseline = torch.randn(2, 5, 4, dtype=torch.float64)
+    exact = ss.integrated_gradients(model, x, baseline, 1).attributions
+    sums = IntegratedGradients(model)
+    errors = [
+        float((sums.attribute(x, baseline, target=1, n_steps=n, method="riemann_middle") - exact).abs().max())
+        for n in (20, 200, 20_000)
+    ]
+    assert errors[2] < 1e-4 * float(exact.abs().max()) < errors[0]
+    assert errors[2] < errors[1] < errors[0]
 
 
 def test_each_row_may_have_its_own_baseline_and_target() -> None:
