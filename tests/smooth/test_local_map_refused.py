@@ -20,11 +20,26 @@ def assigned(x):
     return x
 
 
+class WrittenGate(nn.Module):
+    """A gated MLP whose activation is written out, as in T5: an elementwise function of one value is a gate."""
+
+    def __init__(self, activation) -> None:
+        super().__init__()
+        self.activation, self.gate, self.up = activation, nn.Linear(3, 4), nn.Linear(3, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.activation(self.gate(x)) * self.up(x)
+
+
 @pytest.mark.parametrize(("model", "x", "error", "message"), [
     (LanguageModel(GPT2Block), torch.zeros(1, 3, dtype=torch.long), InputError, "got torch.int64"),
     (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)).train(), torch.zeros(1, 2), UnsupportedModelError, "model.eval"),
     (Called(lambda x: x + (x * x).sum(-1, keepdim=True)), torch.ones(1, 2), UnsupportedModelError,
      "multiplies values that both depend on the input"),
+    (WrittenGate(lambda z: 0.5 * z + 1), torch.ones(1, 3), UnsupportedModelError,
+     "multiplies values that both depend"),  # neither was bent
+    (Called(lambda x: x + torch.randn(3)), torch.ones(1, 3), UnsupportedModelError,
+     r"misses f.x. by .* It may be random"),
     (Called(assigned), torch.ones(1, 2), UnsupportedModelError, r"affine:\n  - model \(log\): log is not affine\nAct"),
     (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)), torch.randn(3, 2),
      UnsupportedModelError, "batch"),
@@ -67,17 +82,6 @@ def test_a_cast_to_a_coarser_dtype_is_refused(dtype, coarser):
     assert ss.local_map(fine, torch.ones(1, 6, dtype=dtype)).gap < 1e-5
 
 
-class WrittenGate(nn.Module):
-    """A gated MLP whose activation is written out, as in T5: an elementwise function of one value is a gate."""
-
-    def __init__(self, activation) -> None:
-        super().__init__()
-        self.activation, self.gate, self.up = activation, nn.Linear(3, 4), nn.Linear(3, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.activation(self.gate(x)) * self.up(x)
-
-
 @pytest.mark.parametrize("activation", [
     lambda z: 0.5 * z * (1.0 + torch.tanh(0.797884 * (z + 0.044715 * torch.pow(z, 3.0)))),
     lambda z: z * torch.sigmoid(1.702 * z),
@@ -91,14 +95,3 @@ def test_a_written_out_activation_gates_as_a_called_one_does(activation):
         held = activation(model.gate(x))[0]
         assert np.allclose(at.matrix(), (held[:, None] * model.up.weight).numpy(), rtol=1e-12)
     assert at.gap <= 1e-12
-
-
-def test_a_product_of_two_values_neither_of_which_was_bent_has_no_map():
-    model = WrittenGate(lambda z: 0.5 * z + 1).double()
-    with pytest.raises(UnsupportedModelError, match="multiplies values that both depend"):
-        ss.local_map(model, torch.randn(1, 3, dtype=torch.float64))
-
-
-def test_a_random_model_has_no_map():
-    with pytest.raises(UnsupportedModelError, match=r"misses f.x. by .* It may be random"):
-        ss.local_map(Called(lambda x: x + torch.randn(3)), torch.ones(1, 3))

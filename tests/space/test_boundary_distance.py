@@ -106,11 +106,8 @@ def test_a_ball_of_one_class_is_proven_without_a_search(make, shape, norm):
     proven = safe_radius(space, lambda rows: rows[:, [winner]] - np.delete(rows, winner, 1), norm, upper, lambda: False)
     assert 0.3 * upper < proven <= upper
     ways = np.random.default_rng(0).standard_normal((5000, *shape))
-    ways = (
-        ways / np.linalg.norm(ways.reshape(5000, -1), axis=1).reshape(-1, *[1] * len(shape))
-        if norm == 2
-        else np.sign(ways)
-    )
+    sizes = np.linalg.norm(ways.reshape(5000, -1), axis=1).reshape(-1, *[1] * len(shape))
+    ways = ways / sizes if norm == 2 else np.sign(ways)
     assert (winners(net, x + 0.999 * max(proven, found.lower[0]) * ways) == winner).all()
 
 

@@ -71,19 +71,14 @@ def shown_tiles(tiling: Tiling, most: int, cells: int | None = None) -> Shown:
     box = [*low.tolist(), *(low + np.array([width, height]) / per_unit).tolist()]
     left = tiling.count - len(numbers)
     raster = {"count": left, "width": width, "height": height, "box": box, "tiles": found.reshape(-1)}
-    part = _part(tiling, kept)
-    forget_pages(tiling.vertices)  # and all that is mapped from the same file
-    return Shown(part, numbers, raster, ("shown", note))
-
-
-def _part(tiling: Tiling, kept: np.ndarray) -> Tiling:
-    """A tiling of some tiles alone, marked incomplete."""
-    numbers = np.flatnonzero(kept)
-    offsets, places = places_of(tiling.tiles.offsets, numbers)
+    # a tiling of these tiles alone, marked incomplete
+    offsets, places = places_of(tiling.tiles.offsets, numbers.astype(np.int64))
     corners, labels = tiling.tiles.corners[places], tiling.corner_labels[places]
     used = np.zeros(len(tiling.vertices), bool)
     used[corners] = True
     ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
     vertices, values = tiling.vertices[used], None if tiling.values is None else tiling.values[used]
     tiles = Cells(offsets, ids[corners])
-    return replace(tiling, vertices=vertices, values=values, tiles=tiles, corner_labels=labels, complete=False)
+    part = replace(tiling, vertices=vertices, values=values, tiles=tiles, corner_labels=labels, complete=False)
+    forget_pages(tiling.vertices)  # and all that is mapped from the same file
+    return Shown(part, numbers, raster, ("shown", note))
