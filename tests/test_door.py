@@ -6,6 +6,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from types import ModuleType
 
@@ -62,11 +63,12 @@ def user_script() -> str:
 
     Names of the parts are imported by their `__init__`, which mypy reads.
     """
-    body = "".join(f"    ss.{name},\n" for name in sorted(set(ss.__all__) - set(PARTS)))
+    names = ", ".join(f"ss.{name}" for name in sorted(set(ss.__all__) - set(PARTS)))
+    body = textwrap.fill(f"{names},", 110, initial_indent="    ", subsequent_indent="    ")
     parts = [f"ss.{part}" for part in PARTS if part != "cli"]
     absent = "".join(f"{part}.nothing  # type: ignore[attr-defined]  # noqa: B018\n" for part in ["ss", *parts])
     return (
-        f"{HEAD}\nimport torch\n\nimport splinescope as ss\n\nNAMES = (\n{body})\n\n"
+        f"{HEAD}\nimport torch\n\nimport splinescope as ss\n\nNAMES = (\n{body}\n)  # fmt: skip\n\n"
         "model = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))\n"
         "view: ss.Slice = ss.Slice.axes([0.0, 0.0], (0, 1), -1, 1)\n"
         "tiling: ss.Tiling = ss.tessellate(model, view)\n"

@@ -47,8 +47,3 @@ def test_every_row_is_in_one_block_and_there_is_work_for_all() -> None:
         blocks = worker_processes.blocks(count, workers)
         assert [i for block in blocks for i in range(count)[block]] == list(range(count))
         assert len(blocks) >= min(count, workers)
-
-
-def test_a_number_of_workers_that_is_none_is_refused(model: nn.Sequential) -> None:
-    with pytest.raises(ss.InputError, match="workers"):
-        ss.space.boundary_distance(model, torch.zeros(2, 3), workers=0)

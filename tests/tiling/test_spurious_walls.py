@@ -10,6 +10,7 @@ from torch import Tensor, nn
 import splinescope as ss
 from splinescope.network.program import units_of_cuts
 from splinescope.tiling.engine import advance, spurious_facets
+from tests import cases
 
 from .shared_maxima import KINDS, exact_count, graph_of
 
@@ -116,20 +117,12 @@ def test_values_that_are_zero_at_every_probe_are_rounded_as_what_they_were_made_
 
 @pytest.mark.parametrize("rows", ["plain", "factored"])
 def test_sums_that_are_zero_at_every_probe_are_rounded_as_their_terms_in_every_tiling_of_a_network(rows: str) -> None:
-    layers = [
-        nn.Linear(n, m).double().requires_grad_(False) for n, m in ((6, 2), (2, 2), (2, 4), (4, 1))
-    ]  # folds are parallel: a, -a, then 2 a + b and twice that, then what is zero where both are off
-    for layer, weight, bias in zip(
-        layers,
-        ([[0, -1, -1, 0, -1, 1], [0, 1, 1, 0, 1, -1]], [[-1, -2], [-2, -4]], [[-1, -1], [1, 1], [2, 2], [-2, 0]],
-         [[1, -1, 0, 1]]),
-        ([-1, 1], [1, 2], [0, 0, -1, 1], [-1]),
-        strict=True,
-    ):  # fmt: skip
-        layer.weight.copy_(torch.tensor(weight))
-        layer.bias.copy_(torch.tensor(bias))
-    a, b, c, last = layers
-    net = nn.Sequential(a, nn.ReLU(), b, nn.ReLU(), c, nn.ReLU(), last)
+    net = cases.mlp(6, 2, 2, 4, 1).double()  # parallel folds: a and -a, 2 b and b, and what is zero where b is
+    weights = ([0, -1, -1, 0, -1, 1], [0, 1, 1, 0, 1, -1]), ([-1, -2], [-2, -4]), ([-1, -1], [1, 1], [2, 2], [-2, 0])
+    with torch.no_grad():
+        for layer, weight, bias in zip(net[:-1:2], weights, ([-1, 1], [1, 2], [0, 0, -1, 1]), strict=True):
+            layer.weight.copy_(torch.tensor(weight))
+            layer.bias.copy_(torch.tensor(bias))
     middle = np.array([0.29078254, -0.92681453, -0.98609686, 0.42452901, -0.67272618, 0.92846772])
     box = ss.Slice.axes(np.zeros(6), range(6), middle - 2.5, middle + 2.5)
     assert [ss.tessellate(net, box, rows=rows).count for _ in range(2)] == [8, 8]

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from splinescope.network.ops.registry import OPERATIONS
 
@@ -20,12 +19,7 @@ LABELS = {"softshrink": "softshrink", "movedim": "t", "maximum": "maximum"}
 """Operation of an example -> its label in the table."""
 
 
-@pytest.fixture(autouse=True)
-def _float64():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+_float64 = conformance._float64
 
 
 def test_the_page_shows_each_way_to_add_an_operation():
