@@ -47,9 +47,9 @@ def _page_options(page: str) -> Callable[[_F], _F]:
         click.option("--loss", type=loss_name,
                      help="squared, mse, cross_entropy, bce or logistic. The default follows from --labels and is "
                           "printed."),
-        click.option("--out", type=written_file, default=lambda: _unused(page), show_default=page,
-                     help="Where to write the page; the numbers go beside it as .json. "
-                          "A report of this name is replaced, unless it is the default."),
+        click.option("--out", type=written_file, default=lambda: _unused(page),
+                     help="Where to write the page; the numbers go beside it as .json. A file of this name is "
+                          f"replaced. Without it, {page} is written unless it is there already."),
         json_option,
     )  # fmt: skip
 
