@@ -29,27 +29,6 @@ ORDER = (
 """Parts, from the lowest to the highest: each imports parts of the lines above its own."""
 LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
 
-WITHIN = {
-    "network/kernels": set(),
-    "network/ops": {"network"},
-    "network/files": {"network", "network/watching"},
-    "network/watching": {"network", "network/ops"},
-    "network/reading": {"network", "network/ops", "network/watching"},
-    "tiling/kernels": set(),
-    "tiling/cells": {"tiling", "tiling/kernels"},
-    "tiling/files": {"tiling", "tiling/cells", "tiling/kernels", "tiling/measures"},
-    "tiling/engine": {"tiling", "tiling/cells", "tiling/files", "tiling/kernels"},
-    "tiling/measures": {"tiling", "tiling/cells", "tiling/engine", "tiling/kernels"},
-}
-"""Rooms inside a part: which others of the part each may import. The part's own files may import all of them."""
-BELOW = {
-    "tiling/cells": {"slice", "approximation"},
-    "tiling/engine": {"slice"},
-    "tiling/measures": {"slice", "approximation"},
-    "network/ops": {"program", "patches"},
-}
-"""Of the part's own files, those that a room may import: the others are built on it."""
-
 UP = {("cli", "studio")}
 """The verb starts the server, of the same line."""
 
@@ -96,27 +75,26 @@ FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]
 ROOMS = sorted({path.parent for path in FILES})
 
 
-def may_import(path: Path, name: tuple[str, ...]) -> bool:
-    room, part = room_of(path), path.relative_to(ROOT).parts[0]
-    other, theirs = room_of(MODULES[name]), name[0]
-    if other == room or len(name) == 1:
-        return True
-    if theirs != part:
-        return LEVEL[theirs] < LEVEL[part] or (part, theirs) in UP
-    if room not in WITHIN:
-        return True  # a part's own files are its door
-    return other in WITHIN[room] and (other != part or name[-1] in BELOW.get(room, {name[-1]}))
+def from_elsewhere(folder: Path) -> set[str]:
+    """What the files of a room import: other parts, other rooms of its part, and the part's own files."""
+    room = room_of(folder / "__init__.py")
+    part, found = room.split("/")[0], set()
+    for name in set().union(*(imported(path) for path in folder.glob("*.py"))):
+        other = room_of(MODULES[name])
+        if len(name) > 1 and other != room and (name[0] != part or room != part):
+            inside = name[-1] if other == part and name[-1] != "__init__" else other.split("/")[-1]
+            found.add(inside if name[0] == part else name[0])
+    return found
 
 
 @pytest.mark.parametrize("folder", ROOMS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_room_imports_only_the_rooms_it_may(folder: Path) -> None:
-    wrong = [
-        f"{path.name} imports {'.'.join(name)}"
-        for path in folder.glob("*.py")
-        for name in imported(path)
-        if not may_import(path, name)
-    ]
-    assert not wrong
+def test_a_room_imports_what_its_docstring_says_and_only_parts_below_its_own(folder: Path) -> None:
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    imports = from_elsewhere(folder)
+    assert set(re.findall(r"`(\w+)`", text.partition("Imports")[2].partition(".")[0])) == imports
+    part = folder.relative_to(ROOT).parts[0]
+    for other in imports & set(LEVEL) - {part}:
+        assert LEVEL[other] < LEVEL[part] or (part, other) in UP, f"{folder.name} imports {other}"
 
 
 def test_no_files_import_each_other() -> None:

@@ -9,7 +9,7 @@ from scipy.spatial import ConvexHull
 from torch import nn
 
 import splinescope as ss
-from splinescope.plot.space_frame import space_frame
+from splinescope.plot.solid_frame import solid_frame
 from splinescope.tiling.measures.quantities import available
 from tests.browser import becomes, expect, rest
 
@@ -209,7 +209,7 @@ LABELS = """(turn, tilt) => { // left, top, right, bottom of the words at the ax
 
 
 def test_of_too_many_cells_the_largest_are_sent_and_the_page_says_so(tiling, tmp_path, open_page):
-    everything, some = space_frame(tiling), space_frame(tiling, max_tiles=30)
+    everything, some = solid_frame(tiling), solid_frame(tiling, max_tiles=30)
     assert everything["numbers"] is None
     assert [q["name"] for q in everything["quantities"]] == available(tiling)
     assert sorted(some["numbers"]) == sorted(np.argsort(tiling.areas)[-30:])

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.reports.page import telling
+from splinescope.reports.findings import top_findings
 from splinescope.reports.typical import places
 
 from ..browser import open_browser, opened
@@ -35,7 +35,7 @@ def test_the_page_opens_with_its_most_telling_findings_and_what_to_do(classifier
     found = ss.report(classifier, *moons, out=tmp_path / "r.html", exclude=["curvature", "surface"], progress=False)
     text = (tmp_path / "r.html").read_text()
     opening = text[text.index("What to know first") : text.index("<section id='network'")]
-    chosen = telling(found.blocks)
+    chosen = top_findings(found.blocks)
     assert opening.count("<li>") == len(chosen) == 3
     for block in chosen:
         for words in (block.finding, block.advice, block.call):

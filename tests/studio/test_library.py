@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import splinescope as ss
+from splinescope.studio.jobs import Job
 from splinescope.studio.library import EXAMPLE, Library
 from splinescope.studio.microscope import Microscope
 from splinescope.studio.tables import read_rows
-from splinescope.studio.workers import Job
 
 
 @pytest.fixture

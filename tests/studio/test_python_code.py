@@ -5,9 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
+from splinescope.studio.jobs import Job
 from splinescope.studio.library import EXAMPLE, Library
 from splinescope.studio.microscope import Microscope
-from splinescope.studio.workers import Job
 
 AXES = {"kind": "axes", "axes": [0, 1], "low": -1, "high": 1}
 THROUGH = {"kind": "through", "rows": [2, 0, 5]}

@@ -17,7 +17,7 @@ from splinescope.support.checks import as_float64_array, check_index
 from splinescope.support.display import table
 from splinescope.support.errors import InputError
 from splinescope.tiling import kernels
-from splinescope.tiling.approximation import OfTiling
+from splinescope.tiling.approximation import TilingResult
 from splinescope.tiling.cells.lists import CornerLists, connected, places_of, reduced
 from splinescope.tiling.cells.polytopes import Facets, Polytopes, cells_of
 from splinescope.tiling.cells.solids import Solids
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Topology(OfTiling):
+class Topology(TilingResult):
     """Betti numbers of closed regions. Exact for the region as tiled: ties below `Tiling.rtol` count as ties.
 
     Attributes:

@@ -1,7 +1,8 @@
 """The command line: thin verbs over the Python functions of the same name.
 
 In: arguments, files of models and data. Out: results on stdout, files, notes on stderr. A verb is imported only when
-asked for, so `splinescope --help` stays fast. Imports every other room.
+asked for, so `splinescope --help` stays fast. Imports `complexity`, `generative`, `guarantees`, `landscape`, `network`,
+`normalization`, `reports`, `representation`, `space`, `studio`, `support`, `tiling` and `train`.
 """
 
 from ._main import main

@@ -1,4 +1,8 @@
-"""Local complexity: how many folds pass near the data, and how that changes while a network learns."""
+"""Local complexity: how many folds pass near the data, and how that changes while a network learns.
+
+In: a network and points, or a training loop. Out: counts, distances and densities of folds; a slice's tiles over steps.
+Imports `network`, `tiling`, `train` and `support`.
+"""
 
 from .local_complexity import local_complexity
 from .monitor import ComplexityMonitor

@@ -1,6 +1,6 @@
-"""Sets to look at networks with, as tensors: toys in the plane, scikit-learn's digits, Fashion-MNIST.
+"""Sets to look at networks with: toys in the plane, scikit-learn's digits, Fashion-MNIST.
 
-Imports `support` alone.
+In: a size and a seed. Out: tensors of points and labels. Imports `support`.
 """
 
 from .digits import digits

@@ -1,4 +1,8 @@
-"""Generative models: the volume of a generator's tiles, MaGNET and polarity sampling, local geometry."""
+"""Generative models: the volume of a generator's tiles, MaGNET and polarity sampling, local geometry.
+
+In: a generator and latents. Out: volumes, samples, ranks and singular values. Imports `complexity`, `network`, `tiling`
+and `support`.
+"""
 
 from .descriptors import geometry_map, local_geometry
 from .domains import Ball, Box, Gaussian, Sphere, TruncatedGaussian

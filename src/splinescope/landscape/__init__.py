@@ -1,4 +1,8 @@
-"""The loss around a network's parameters, its curvature, and why skip connections help."""
+"""The loss around a network's parameters, its curvature, and why skip connections help.
+
+In: a network, data and a loss. Out: losses on lines and planes of parameters, spectra, conditioning. Imports `network`,
+`train` and `support`.
+"""
 
 from .directions import principal_directions, random_directions
 from .hessian import curvature

@@ -1,4 +1,8 @@
-"""What normalization does to the folds of a network, and how to place folds on data without it."""
+"""What normalization does to the folds of a network, and how to place folds on data without it.
+
+In: a network and a batch. Out: distances of folds, findings, placed or merged layers. Imports `network`, `tiling` and
+`support`.
+"""
 
 from .fold_distances import fold_distances
 from .initialize import initialize_

@@ -19,7 +19,7 @@ from ..support.files import replacing
 from ..tiling import Tiling
 from ..tiling.measures.folds import need_tiling
 from .frame import packed_pieces, tiling_frame
-from .space_frame import space_frame
+from .solid_frame import solid_frame
 
 _BYTES_TOGETHER = 1 << 22
 _SHARED = ("frame.js", "colors.js", "gl.js", "pointer.js", "words.js")
@@ -46,7 +46,7 @@ class Viewer:
 
 _VIEWERS = {
     2: Viewer(tiling_frame, _SHARED + _PLANE, "explorer.html", "explore"),
-    3: Viewer(space_frame, _SHARED + _SPACE, "space.html", "exploreSpace"),
+    3: Viewer(solid_frame, _SHARED + _SPACE, "space.html", "exploreSpace"),
 }
 
 _POINTS = Viewer(dict, ("frame.js", "colors.js", "words.js", "points.js"), "points.html", "explorePoints")

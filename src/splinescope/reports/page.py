@@ -10,6 +10,7 @@ from importlib import resources
 
 from ..support.errors import MissingExtraError
 from .block import ReportBlock
+from .findings import top_findings
 from .pictures import pictures
 from .typical import MAIN, known_numbers, main_number, places
 
@@ -42,32 +43,12 @@ def side_by_side(
     return _shell(title, "".join(parts))
 
 
-_ANSWERS = 3
-
-
-def telling(blocks: Iterable[ReportBlock]) -> list[ReportBlock]:
-    """The blocks that tell most: findings about folds, then numbers that are unlike those of other networks."""
-
-    def score(block: ReportBlock) -> float:
-        if block.key == "folds":
-            return 0.0 if "no findings" in block.headline else 3.0
-        found = places(block)
-        if found is None:
-            return 0.4 if block.key == "tiles" else 0.1
-        here, others = found
-        below = sum(place < here for place in others.values()) / len(others)
-        return 0.5 + abs(2 * below - 1)
-
-    known = [block for block in blocks if block.state == "measured" and block.finding]
-    return sorted(known, key=score, reverse=True)[:_ANSWERS]
-
-
 def _answer(blocks: Sequence[ReportBlock]) -> str:
     """What to know first: the most telling findings, each with what to do about it and the call."""
     rows = "".join(
         f"<li><a href='#{b.key}'><b>{html.escape(b.finding)}</b></a><br>{html.escape(b.advice)}<br>"
         f"<code>{html.escape(b.call)}</code></li>"
-        for b in telling(blocks)
+        for b in top_findings(blocks)
     )
     return f"<section class='answer'><h2>What to know first</h2><ol>{rows}</ol></section>" if rows else ""
 

@@ -1,4 +1,8 @@
-"""Networks that are not piecewise affine: the strongest statement that is true of each, and which it is."""
+"""Networks that are not piecewise affine: the strongest statement that is true of each, and which it is.
+
+In: a module and inputs. Out: affine maps at points, how far they predict, features of tokens. Imports `network` and
+`support`.
+"""
 
 from .blocks import block
 from .local_map import local_map

@@ -138,7 +138,7 @@ class LocalMap(MapPart):
 
     def apply(self, v: Tensor) -> Tensor:
         """A v, for v of x's shape."""
-        return self.forth(self._like(v).unsqueeze(0))[0]
+        return self.forward(self._like(v).unsqueeze(0))[0]
 
     def part(self, output: Any = (), input: Any = ()) -> MapPart:
         """The block of A from some entries of x to some of f(x): indices into their shapes.
@@ -233,7 +233,7 @@ class LocalMap(MapPart):
             raise InputError(f"expected an input of shape {tuple(self.point.shape)}, got {tuple(u.shape)}.")
         return u.reshape(self.point.shape)
 
-    def back(self, w: Tensor) -> Tensor:
+    def backward(self, w: Tensor) -> Tensor:
         """A^T on each of `[n, *output shape]`."""
         return _batched(self._output, self._zero, w)
 
@@ -245,7 +245,7 @@ class LocalMap(MapPart):
             (result,) = torch.autograd.grad(self._output, self._zero, w, create_graph=True)
         return w, result
 
-    def forth(self, v: Tensor) -> Tensor:
+    def forward(self, v: Tensor) -> Tensor:
         """A on each of `[n, *input shape]`."""
         w, result = self._transposed
         if not result.requires_grad:  # A is 0

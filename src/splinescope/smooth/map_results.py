@@ -52,20 +52,22 @@ class MapPart(Result):
         """The block as a scipy `LinearOperator` of float64 vectors; computed in the model's dtype."""
         rows, columns = self.shape
 
-        def forth(v: np.ndarray) -> np.ndarray:
-            return self._forth(torch.from_numpy(np.asarray(v, np.float64).reshape(columns, -1).T)).T
+        def forward(v: np.ndarray) -> np.ndarray:
+            return self._forward(torch.from_numpy(np.asarray(v, np.float64).reshape(columns, -1).T)).T
 
-        def back(w: np.ndarray) -> np.ndarray:
-            return self._back(torch.from_numpy(np.asarray(w, np.float64).reshape(rows, -1).T)).T
+        def backward(w: np.ndarray) -> np.ndarray:
+            return self._backward(torch.from_numpy(np.asarray(w, np.float64).reshape(rows, -1).T)).T
 
-        return LinearOperator(self.shape, matvec=forth, rmatvec=back, matmat=forth, rmatmat=back, dtype=np.float64)
+        return LinearOperator(
+            self.shape, matvec=forward, rmatvec=backward, matmat=forward, rmatmat=backward, dtype=np.float64
+        )
 
     def matrix(self, *, progress: Progress | bool | None = None) -> np.ndarray:
         """The block written down, float64. Cost: a backward pass per 64 rows or columns."""
         rows, columns = self.shape
         if rows <= columns:
-            return self._back(torch.eye(rows, dtype=torch.float64), progress)
-        return self._forth(torch.eye(columns, dtype=torch.float64), progress).T
+            return self._backward(torch.eye(rows, dtype=torch.float64), progress)
+        return self._forward(torch.eye(columns, dtype=torch.float64), progress).T
 
     def singular_values(self, count: int | None = None, *, progress: Progress | bool | None = None) -> np.ndarray:
         """Falling: all (dense), or the `count` largest (Lanczos); `progress`, of all, as in `tessellate`."""
@@ -84,13 +86,13 @@ class MapPart(Result):
         share = values[values > 0] / values.sum()
         return float(np.exp(-(share * np.log(share)).sum()))
 
-    def _back(self, w: Tensor, progress: Progress | bool | None = False) -> np.ndarray:
+    def _backward(self, w: Tensor, progress: Progress | bool | None = False) -> np.ndarray:
         """Rows `[n, rows]` through the transpose: `[n, columns]`."""
-        return _through(self._whole.back, w, self._whole.value, self._rows, self._columns, progress)
+        return _through(self._whole.backward, w, self._whole.value, self._rows, self._columns, progress)
 
-    def _forth(self, v: Tensor, progress: Progress | bool | None = False) -> np.ndarray:
+    def _forward(self, v: Tensor, progress: Progress | bool | None = False) -> np.ndarray:
         """Rows `[n, columns]` through the map: `[n, rows]`."""
-        return _through(self._whole.forth, v, self._whole.point, self._columns, self._rows, progress)
+        return _through(self._whole.forward, v, self._whole.point, self._columns, self._rows, progress)
 
 
 def _through(

@@ -2,7 +2,8 @@
 
 A small local server (Starlette, uvicorn) and static ES modules. It listens on 127.0.0.1, asks every page for the
 token of this run, and reads files without running what is in them. In: requests of pages. Out: frames and answers.
-Imports every other room but `reports` and `cli`.
+Imports `complexity`, `data`, `generative`, `meanfield`, `network`, `normalization`, `plot`, `representation`, `tiling`,
+`train` and `support`.
 """
 
 from .server import serve

@@ -19,8 +19,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..plot.frame import pack
 from ..support.errors import InputError, SplinescopeError
+from .jobs import Cancelled, Job, fault
 from .playground import Playground
-from .workers import Cancelled, Job, fault
 
 if TYPE_CHECKING:
     from .server import Studio

@@ -26,8 +26,8 @@ from ..support.errors import InputError, SplinescopeError
 from ..tiling import Tiling, load_tiling
 from ..train.checkpoints import made_by
 from ..train.journal import step_of
+from .jobs import TORCH
 from .tables import Table, read_rows
-from .workers import TORCH
 
 KINDS = {".onnx": "network", ".nnet": "network", ".tiling": "tiling", ".timeline": "timeline",
          ".safetensors": "weights", ".npy": "data", ".csv": "data"}  # fmt: skip

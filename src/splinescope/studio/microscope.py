@@ -10,15 +10,15 @@ from ..complexity import timeline
 from ..complexity.timeline import Timeline
 from ..network.program import site_names, units_of_cuts
 from ..plot.frame import tiling_frame
-from ..plot.space_frame import space_frame
+from ..plot.solid_frame import solid_frame
 from ..support.checks import as_float64_array, check_choice
 from ..support.errors import InputError, LimitReached
 from ..tiling import Slice, Tiling, tessellate
 from ..tiling.measures.quantities import available
+from .jobs import TORCH, Job
 from .library import MOST_EXAMPLES, Library, Specimen, tiling_file
 from .python_code import microscope_code
 from .slices import read_slice, windowed
-from .workers import TORCH, Job
 
 MOST_TILES = 1_000_000
 _LARGEST_IMAGE = 3 * 64 * 64
@@ -192,7 +192,7 @@ class Microscope:
         if not message.get("film"):  # else the page's own picture would be gone
             kept[pane] = [*kept.get(pane, []), (message.get("id"), tiling)][-_KEPT:]
         if tiling.dimension == 3:
-            shown = space_frame(tiling, title=str(message.get("name")))
+            shown = solid_frame(tiling, title=str(message.get("name")))
             return {"frame": {**shown, "incomplete": incomplete, "space": True}}
         view = tiling.view
         image = image_shape(view.input_shape)

@@ -17,10 +17,10 @@ from ..plot.frame import pack
 from ..support.checks import check_whole
 from ..support.errors import InputError, LimitReached, SplinescopeError
 from ..support.threads import one_torch_thread
+from .jobs import TORCH, fault
 from .library import tiling_file
 from .recipe import Recipe
 from .trainer import SHOWN, Trainer
-from .workers import TORCH, fault
 
 FASTEST = 200
 FURTHEST = 100_000

@@ -32,10 +32,10 @@ class Studio:
     """What all pages share: the pool of workers and what can be asked for."""
 
     def __init__(self, given: Path | None = None, factory: str | None = None) -> None:
+        from .jobs import Pool
         from .library import Library
         from .microscope import Microscope
         from .scratch import Scratch
-        from .workers import Pool
 
         self.scratch = Scratch()
         self.library = Library(given, self.scratch.uploads, factory)
@@ -76,7 +76,7 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
 
     from .channel import channel
     from .guard import Guard
-    from .workers import Job
+    from .jobs import Job
 
     studio = Studio(given, factory)
     files = {"/static": _files("splinescope.studio"), "/viewer": _files("splinescope.plot")}
@@ -190,8 +190,8 @@ def serve(
 
 
 def _scene(name: Any, seed: Any) -> dict[str, Any]:
+    from .jobs import TORCH
     from .scenes import read_scene
-    from .workers import TORCH
 
     with TORCH:
         return read_scene(name, seed)
@@ -199,9 +199,9 @@ def _scene(name: Any, seed: Any) -> dict[str, Any]:
 
 def _warm_up() -> None:
     """Load torch and the compiled kernels while the page is opening."""
+    from .jobs import TORCH
     from .recipe import Recipe
     from .trainer import Trainer
-    from .workers import TORCH
 
     with TORCH:
         Trainer(Recipe(count=8, depth=1, width=2)).frame()

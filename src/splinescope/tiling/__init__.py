@@ -1,4 +1,7 @@
-"""Exact tilings: slices, the engine that cuts tiles, and the tiling with what it tells."""
+"""Exact tilings: slices, the engine that cuts tiles, and the tiling with what it tells.
+
+In: a network and a `Slice`. Out: a `Tiling`. Imports `network` and `support`.
+"""
 
 from .files.loading import load_tiling
 from .measures.region_counts import zaslavsky

@@ -45,7 +45,7 @@ class Approximation(Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OfTiling(Result):
+class TilingResult(Result):
     """A result read off a tiling: exact for the tiled network, and as sure of the model as the tiling is.
 
     Attributes:

@@ -19,7 +19,7 @@ from .cells.polygons import Cells, Walls
 from .cells.polytopes import Facets, Polytopes
 from .cells.solids import measured
 from .files.storage import save_tiling
-from .measures.check import Report, check_tiling
+from .measures.check import TilingCheck, check_tiling
 from .methods import Measures
 from .slice import Slice
 
@@ -150,7 +150,7 @@ class Tiling(Measures):
         """`[n, d]` corners of one tile in slice coordinates."""
         return self.vertices[self.tiles[index]]
 
-    def check(self) -> Report:
+    def check(self) -> TilingCheck:
         """Verify the invariants; the report says in words what failed.
 
         Checked: vertices - edges + tiles = 1 (in space: vertices - edges + walls - cells = 1; not in more dimensions);

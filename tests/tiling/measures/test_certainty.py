@@ -13,7 +13,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.support.display import Result
 from splinescope.tiling import Tiling
-from splinescope.tiling.approximation import OfTiling
+from splinescope.tiling.approximation import TilingResult
 
 READ: dict[str, Callable[[Tiling], Any]] = {
     "boundary": lambda t: t.decision_boundary(),
@@ -101,7 +101,9 @@ def test_every_kind_of_result_of_a_tiling_carries_its_certainty():
     declared = " ".join(str(getattr(item, "__annotations__", {}).get("return")) for item in plain)
     every = {kind for kind in kinds_of(Result) if re.search(rf"\b{kind.__name__}\b", declared)}
     assert {"Boundary", "Pieces", "Folds", "Summary", "Bends"} <= {kind.__name__ for kind in every}
-    assert {kind.__name__ for kind in every if not issubclass(kind, OfTiling)} == {"InputMargin"}  # has its own words
+    assert {kind.__name__ for kind in every if not issubclass(kind, TilingResult)} == {
+        "InputMargin"
+    }  # has its own words
 
 
 def test_a_manifold_is_as_sure_as_its_tiling(smooth, folded):

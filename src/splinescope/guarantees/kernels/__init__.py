@@ -1,1 +1,4 @@
-"""Compiled loops of the guarantees: bounds on tiles."""
+"""Compiled loops of the guarantees: bounds on tiles.
+
+In: arrays. Out: arrays. Imports `support`.
+"""

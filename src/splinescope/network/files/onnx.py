@@ -129,7 +129,7 @@ class OnnxNetwork(nn.Module):
         return value.squeeze(1) if leading else value
 
 
-class Frugal(Operators):
+class SizeLimit(Operators):
     """Computes the sizes of values before they get memory, which no small file may ask for at will."""
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -309,7 +309,7 @@ def computed(node: Node, inputs: list[Any], live: list[bool], where: str) -> dic
     onnx = require("onnx", "onnx")
     arguments = Arguments(node, inputs, live)
     try:
-        with torch.no_grad(), Frugal():
+        with torch.no_grad(), SizeLimit():
             made = arguments.results()
         schema = onnx.defs.get_schema(node.op, node.opset, "").attributes
         defaults = {

@@ -1,7 +1,7 @@
 """The one table of operations: what each torch operation is, whoever asks (tracing, watching, bounds).
 
 In: the name of an operation. Out: its entry (see `registry`), which the files beside this one make, one per family.
-Imports `program` and `patches`.
+Imports `program`, `patches` and `support`.
 """
 
 from __future__ import annotations

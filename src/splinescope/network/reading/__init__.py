@@ -1,4 +1,4 @@
 """A module in, a `Program` out: exported once, lowered to affine steps and folds, compared with the module.
 
-Imports `ops`, `watching` and the files beside this folder; never a part that measures.
+Imports `ops`, `watching`, `outputs`, `program`, `ranges` and `support`.
 """

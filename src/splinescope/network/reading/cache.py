@@ -2,7 +2,8 @@
 
 Whatever decides on what a module does (an attribute, a closure, a global, an object of any kind) shows in the list of
 its operations on three rows: which, with which numbers, on which tensors. Parameters and buffers are named in it by
-their paths, and read anew for every program. A module whose code asks for the batch size is read anew every time.
+their paths; `network.network` sees when their values change. A module whose code asks for the batch size is read anew
+every time.
 """
 
 from __future__ import annotations

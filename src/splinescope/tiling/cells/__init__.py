@@ -1,4 +1,4 @@
 """How cells of any dimension are stored: intervals and polygons as corner lists, polytopes with their facets.
 
-Imports `kernels` and `support`.
+In: corners and the folds that cut them. Out: cells. Imports `approximation`, `kernels` and `support`.
 """

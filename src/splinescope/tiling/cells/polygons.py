@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from ..kernels.polygon_walls import fill_walls, list_walls, rank_walls
 from .lists import CornerLists
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Cells(CornerLists, OfTiling):
+class Cells(CornerLists, TilingResult):
     """Tiles as lists of vertex numbers, counter-clockwise (1-D: left, right), in CSR form.
 
     Tile i has the corners `corners[offsets[i]:offsets[i + 1]]`, which is also `cells[i]`.
@@ -46,7 +46,7 @@ class Cells(CornerLists, OfTiling):
 
 
 @dataclass(frozen=True, repr=False)
-class Walls(OfTiling):
+class Walls(TilingResult):
     """The walls between tiles; each names what made it.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...support.errors import InputError, SplinescopeError
 from .. import kernels
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from .lists import offsets_of
 from .lists import owners as owners_of
 from .polygons import Cells
@@ -65,7 +65,7 @@ class Polytopes(Cells):
 
 
 @dataclass(frozen=True, repr=False)
-class Facets(OfTiling):
+class Facets(TilingResult):
     """The walls between tiles of three and more dimensions: convex polytopes of one dimension less.
 
     Attributes:

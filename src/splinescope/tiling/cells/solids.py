@@ -10,7 +10,7 @@ import numpy as np
 from .. import kernels
 from .hull import hull
 from .lists import joined_offsets, offsets_of, owners, places_of
-from .tiles import OUTSIDE, Room, Tiles, joined_lists
+from .tiles import OUTSIDE, CutBuffers, Tiles, joined_lists
 
 _SAMPLE = 64  # tiles that are measured for progress
 _FEWEST = 4096  # pieces there is room for at least: folds of one large tile make up to ten times those expected
@@ -102,11 +102,11 @@ class Solids(Tiles):
         kernels.list_facets(slots, owners(self.facet_offsets), *self.lists, 0, starts[:-1], places)  # in any order
         return self.facet_offsets, starts, self.corners[places]
 
-    def room(self, vertices: int, units: int, pieces: int) -> SolidRoom:
-        return SolidRoom(vertices, self, units, pieces)
+    def room(self, vertices: int, units: int, pieces: int) -> SolidCutBuffers:
+        return SolidCutBuffers(vertices, self, units, pieces)
 
 
-class SolidRoom(Room):
+class SolidCutBuffers(CutBuffers):
     """Space for a cut of solids."""
 
     _tiles: Solids

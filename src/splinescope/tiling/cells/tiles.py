@@ -83,9 +83,9 @@ class Tiles(CornerLists):
         ends = np.where(sizes == 2, self.corners, self.corners[following(self.offsets)])  # in 1-D a side is a point
         return self.offsets, np.arange(0, 2 * len(ends) + 1, 2), np.stack([self.corners, ends], 1).reshape(-1)
 
-    def room(self, vertices: int, units: int, pieces: int) -> Room:
+    def room(self, vertices: int, units: int, pieces: int) -> CutBuffers:
         """Space to cut these tiles, which have that many vertices, by that many units into that many pieces or so."""
-        return Room(vertices, self, units, pieces)
+        return CutBuffers(vertices, self, units, pieces)
 
 
 def joined_lists(parts: Sequence[Tiles]) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +114,7 @@ def most_folds(pieces: int, dimension: int) -> int:
     return int((factorial(dimension) * float(pieces)) ** (1.0 / dimension))
 
 
-class Room:
+class CutBuffers:
     """Space for a cut: what kernels fill. A guess that was too small is doubled where it was, and the cut repeated."""
 
     def __init__(self, vertices: int, tiles: Tiles, units: int, pieces: int) -> None:

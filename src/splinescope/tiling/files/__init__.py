@@ -1,4 +1,5 @@
-"""Tilings on disk and as other libraries' geometries.
+"""Tilings on disk and as other libraries' geometries: `storage` writes and checks, `loading` reads.
 
-In: a `Tiling`; out: files, and back. Nothing in a file is executed or trusted.
+In: a `Tiling`. Out: files, and back; nothing in a file is executed or trusted. Imports `approximation`, `networks`,
+`slice`, `tiling`, `cells`, `kernels`, `network` and `support`.
 """

@@ -1,4 +1,6 @@
-"""The hot loops of the engine: signs as bits, cutting polygons and intervals, carrying rows to new vertices.
+"""The hot loops of the engine: signs as bits, cutting lines, polygons and polytopes, carrying rows to new vertices.
+
+In: arrays. Out: arrays. Imports `support`.
 
 Conventions. A vertex is an index into arrays that grow at the end: `names` (a 64-bit name that depends only on how the
 vertex came to be), `points`, `pos`/`neg` (two bit-planes of its pre-activations at the current fold: above tol, below

@@ -18,7 +18,7 @@ import torch
 from ...support.checks import as_float64_array, as_points, check_generator, check_whole
 from ...support.display import counted, table
 from ...support.errors import InputError
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from ..kernels.tie_lines import chain, distances, trace_tiles, trace_walls
 from . import maps
 from .differentiate import blocks
@@ -31,7 +31,7 @@ _TOGETHER = 1 << 18  # tiles or walls that are traced in one go
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Boundary(OfTiling):
+class Boundary(TilingResult):
     """Where two outputs tie and no other is larger. Exact to rounding for the tiled network.
 
     Attributes:

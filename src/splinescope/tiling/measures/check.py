@@ -10,7 +10,7 @@ import torch
 
 from ...network.ranges import cancelling_terms
 from ...support.progress import stepping
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from ..cells.lists import CornerLists, means
 from ..cells.polytopes import Facets
 from .differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
@@ -26,7 +26,7 @@ _AFFINE_RTOL = 1e-9  # a vertex of a deep network carries the rounding of all la
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(OfTiling):
+class TilingCheck(TilingResult):
     """What `Tiling.check` found.
 
     Attributes:
@@ -47,7 +47,7 @@ class Report(OfTiling):
         return not self.failed
 
     def __repr__(self) -> str:
-        return f"Report({len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped)"
+        return f"TilingCheck({len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped)"
 
     def summary(self) -> str:
         """One line per invariant."""
@@ -58,11 +58,11 @@ class Report(OfTiling):
     __str__ = summary
 
 
-def check_tiling(tiling: Tiling) -> Report:
+def check_tiling(tiling: Tiling) -> TilingCheck:
     """See `Tiling.check`."""
     if tiling.count == 0:
         nothing = "everything: the tiling is incomplete, a limit stopped the work before its first tile."
-        return Report((), (), (nothing,), certainty=tiling.certainty)
+        return TilingCheck((), (), (nothing,), certainty=tiling.certainty)
     found: list[tuple[bool, str]] = []
     skipped: list[str] = []
     noted: list[str] = []
@@ -84,7 +84,7 @@ def check_tiling(tiling: Tiling) -> Report:
     else:
         skipped.append("activation patterns differ between tiles: the network is not attached.")
     passed, failed = (tuple(words for ok, words in found if bool(ok) is side) for side in (True, False))
-    return Report(passed, failed, tuple(skipped), tuple(noted), certainty=tiling.certainty)
+    return TilingCheck(passed, failed, tuple(skipped), tuple(noted), certainty=tiling.certainty)
 
 
 def _topology(tiling: Tiling, noted: list[str]) -> list[tuple[bool, str]]:

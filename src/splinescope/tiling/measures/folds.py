@@ -12,7 +12,7 @@ from ...network.program import units_of_cuts
 from ...support.checks import check_whole
 from ...support.display import counted, table
 from ...support.errors import InputError
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from ..kernels.grid_lookup import draw_lengths
 from .region_counts import crofton_constant
 
@@ -23,7 +23,7 @@ _WALLS_TOGETHER = 1 << 20  # a plane has three walls for each tile: their ends a
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Folds(OfTiling):
+class Folds(TilingResult):
     """The walls inside the domain, each with what made it. Where folds coincide, the first in execution order.
 
     Attributes:
@@ -74,7 +74,7 @@ class Folds(OfTiling):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bends(OfTiling):
+class Bends(TilingResult):
     """Places where a fold crosses one of an earlier layer.
 
     Attributes:
@@ -94,7 +94,7 @@ class Bends(OfTiling):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Raster(OfTiling):
+class Raster(TilingResult):
     """A quantity on a grid of cells.
 
     Attributes:

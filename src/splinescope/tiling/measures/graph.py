@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...support.checks import check_positive, require
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from ..cells.lists import connected
 from ..kernels.polygon_walls import join_tiles
 from . import maps
@@ -20,7 +20,7 @@ _SLOPES_KEPT = 1 << 24  # numbers in the slopes of all tiles, up to which they a
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DualGraph(OfTiling):
+class DualGraph(TilingResult):
     """Tiles joined where they share a wall (meeting in a corner is not enough).
 
     Attributes:
@@ -68,7 +68,7 @@ def counts_by_depth(tiling: Tiling) -> dict[int, int]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pieces(OfTiling):
+class Pieces(TilingResult):
     """Neighboring tiles with the same affine map, merged.
 
     Attributes:

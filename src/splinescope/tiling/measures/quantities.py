@@ -12,7 +12,7 @@ import numpy as np
 
 from ...support.checks import check_choice, check_index
 from ...support.errors import InputError
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from ..cells.lists import reduced
 from .folds import need_tiling
 
@@ -24,7 +24,7 @@ _ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Quantity(OfTiling):
+class Quantity(TilingResult):
     """One number per tile.
 
     Attributes:

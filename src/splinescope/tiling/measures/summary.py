@@ -10,7 +10,7 @@ import numpy as np
 
 from ...support.display import CERTAINTIES, table
 from ...support.errors import InputError
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from . import graph, maps, tile_shapes
 from .folds import folds_per_length, need_tiling, sizes_by_layer
 from .region_counts import crofton_constant, zaslavsky
@@ -22,7 +22,7 @@ Number = float | int | bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Summary(OfTiling):
+class Summary(TilingResult):
     """Numbers of a tiling by name: `as_dict()` for programs, a table in print."""
 
     rows: tuple[tuple[str, Number], ...]
@@ -46,7 +46,7 @@ class Summary(OfTiling):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TilingComparison(OfTiling):
+class TilingComparison(TilingResult):
     """Two summaries side by side.
 
     Attributes:

@@ -14,7 +14,7 @@ from ...support.checks import as_points, check_choice, require
 from ...support.drawing import drawn
 from ...support.errors import InputError, SplinescopeError
 from ...support.files import replacing
-from ..approximation import OfTiling
+from ..approximation import TilingResult
 from ..cells.lists import CornerLists, backward, connected, offsets_of, owners, reduced
 from ..cells.polytopes import Polytopes
 from ..kernels.tie_surfaces import ROOM, trace_surfaces, triangle_distances
@@ -30,7 +30,7 @@ FORMATS = (".ply", ".obj", ".stl", ".glb")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SurfaceMesh(OfTiling):
+class SurfaceMesh(TilingResult):
     """A surface in a 3-D slice as convex polygons. Exact to rounding for the tiled network.
 
     Faces that meet share their vertices: no gaps but where the surface leaves the domain. Corners go counter-clockwise

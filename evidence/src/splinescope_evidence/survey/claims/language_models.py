@@ -172,43 +172,36 @@ def _by_layer(values: np.ndarray) -> str:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    from matplotlib.lines import Line2D
-
-    figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
-    colors = {"ReLU": "#332288", "GELU": "#cc6677"}
-    styles: list[Any] = ["-", ":", "--", "-.", (0, (1, 3))]
-    steps = np.array(numbers["steps"]) + 1
-    for row in numbers["rows"]:
-        color = colors[row["activation"]]
-        for layer, folds in enumerate(np.array(row["folds"]).T):
-            axes[0].plot(steps, folds, color=color, linestyle=styles[1 + layer % 4], linewidth=1)
-        for error, style in zip(row["validity"], styles, strict=False):
-            axes[2].plot(numbers["radii"], error, color=color, linestyle=style, linewidth=1)
-    axes[0].set_xscale("log")
-    axes[0].set_xlabel("training step + 1")
-    axes[0].set_ylabel(f"folds within {RADIUS} of a token")
+    figure, axes = pyplot.subplots(1, 3, figsize=(9.6, 3.8), layout="constrained")
+    kinds = {"ReLU": ("#332288", "-", 0.0), "GELU": ("#cc6677", "--", 0.4)}
     bars = [("shuffled", "features"), ("shuffled", "bag"), ("code", "features"), ("code", "bag")]
-    for number, row in enumerate(numbers["rows"]):
-        places = np.arange(4) + 0.8 * number / len(numbers["rows"])
-        axes[1].bar(places, [row[a][b] for a, b in bars], 0.7 / len(numbers["rows"]), color=colors[row["activation"]])
+    for name, (color, style, shift) in kinds.items():
+        rows = [row for row in numbers["rows"] if row["activation"] == name]
+        total = np.array([np.sum(row["folds"], axis=1) for row in rows])
+        _band(axes[0], np.array(numbers["steps"]) + 1, total, color, style, name)
+        judged_by = np.array([[row[a][b] for a, b in bars] for row in rows])
+        axes[1].bar(np.arange(4) + shift, np.median(judged_by, axis=0), 0.38, color=color, label=name)
+        for at, values in zip(np.arange(4) + shift, judged_by.T, strict=True):
+            axes[1].plot(np.full(len(values), at), values, ".", color="black", markersize=3)
+        missed = np.array([[row["validity"][0], np.max(row["validity"][1:], axis=0)] for row in rows])
+        for part, width in ((0, 2.0), (1, 0.8)):
+            _band(axes[2], numbers["radii"], missed[:, part], color, style, None, width)
+    axes[0].set(xscale="log", xlabel="training step + 1", ylabel=f"folds within {RADIUS} of a token, all layers")
+    axes[0].set_ylim(bottom=0)
     axes[1].axhline(0.5, color="0.6", linewidth=1)
-    axes[1].set_xticks(
-        np.arange(4) + 0.3, ["shuffled:\nfeatures", "shuffled:\ncharacters", "code:\nfeatures", "code:\ncharacters"]
-    )
-    axes[1].set_ylim(0, 1)
-    axes[1].set_ylabel("AUC on held-out pieces")
-    axes[2].set_xscale("log")
-    axes[2].set_xlabel("distance from the point")
-    axes[2].set_ylabel("share of the change missed")
-    axes[2].set_ylim(bottom=0)
-    paths = numbers["rows"][0]["paths"]
-    key = [Line2D([], [], color=color, label=name) for name, color in colors.items()]
-    key += [
-        Line2D([], [], color="black", linestyle=style, label=path or "whole network")
-        for path, style in zip(paths, styles, strict=False)
-    ]
-    figure.legend(handles=key, loc="outside upper center", ncols=len(key), frameon=False, fontsize="small")
+    axes[1].set_xticks(np.arange(4) + 0.2, ["features", "letters", "features", "letters"])
+    axes[1].set_xlabel("text against shuffled text        prose against code")
+    axes[1].set(ylim=(0, 1), ylabel="AUC on held-out pieces")
+    axes[2].set(xscale="log", xlabel="distance from the point", ylabel="share of the change missed", ylim=(0, 1))
+    axes[2].text(0.5, 0.06, "thick: whole network\nthin: its worst layer", transform=axes[2].transAxes, ha="center")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
     return figure
+
+
+def _band(axes: Any, x: Any, values: np.ndarray, color: str, style: str, label: str | None, width: float = 1.5) -> None:
+    """The median over networks, in the range of all of them."""
+    axes.fill_between(x, values.min(0), values.max(0), color=color, alpha=0.2, linewidth=0)
+    axes.plot(x, np.median(values, axis=0), color=color, linestyle=style, linewidth=width, label=label)
 
 
 EXPERIMENT = Experiment(

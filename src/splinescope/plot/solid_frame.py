@@ -21,7 +21,7 @@ MOST_CELLS = 400_000
 """A frame of more would not fit into what browsers take (some 150 bytes a cell): the largest are sent."""
 
 
-def space_frame(
+def solid_frame(
     tiling: Tiling,
     *,
     title: str = "Tiling",
@@ -34,7 +34,7 @@ def space_frame(
     """What the viewer draws of a 3-D tiling, ready for `pack`; arguments as in `tiling_frame`."""
     walls = tiling.walls
     if tiling.dimension != 3 or not isinstance(walls, Facets):
-        raise InputError(f"space_frame needs a 3-D tiling, got a {tiling.dimension}-D one.")
+        raise InputError(f"solid_frame needs a 3-D tiling, got a {tiling.dimension}-D one.")
     places, classes = marks(tiling, x, y)
     kept = np.arange(tiling.count)
     most = MOST_CELLS if max_tiles is None else check_whole(max_tiles, "max_tiles")
