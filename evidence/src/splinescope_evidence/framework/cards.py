@@ -63,6 +63,7 @@ class Card:
         call: What measures the same on a network of one's own.
         part: Heading of the part of the document that begins here, if one does.
         figure: A picture in the documentation that stands in for the experiment's own.
+        shows: Its caption: what is plotted, and what to notice.
     """
 
     id: str
@@ -70,6 +71,7 @@ class Card:
     call: str = ""
     part: str = ""
     figure: str = ""
+    shows: str = ""
 
 
 @cache
@@ -141,7 +143,8 @@ def filled(template: str, claim: dict[str, Any]) -> str:
     """A sentence with the numbers of a claim in their places.
 
     `{words+2}` is the second number behind the first occurrence of these words in `claim["measured"]`, `{+2}` its
-    second number, `{.3}` the value of the third check. Whole numbers from 10,000 on get commas, also from 5.3e+04.
+    second number, `{.3}` the value of the third check, `{<3}` its threshold. Whole numbers from 10,000 on get commas,
+    also from 5.3e+04.
 
     Example:
         >>> filled("{batch+2} and {.1}", {"measured": "batch 7.2/13.7", "checks": [{"value": 0.12345}]})
@@ -149,9 +152,9 @@ def filled(template: str, claim: dict[str, Any]) -> str:
     """
 
     def number(place: re.Match[str]) -> str:
-        words, sign, count = place[1].rpartition("+") if "+" in place[1] else place[1].rpartition(".")
-        if sign == ".":
-            return f"{claim['checks'][int(count) - 1]['value']:.3g}"
+        if compared := re.fullmatch(r"([.<])(\d+)", place[1]):
+            return f"{claim['checks'][int(compared[2]) - 1]['value' if compared[1] == '.' else 'line']:.3g}"
+        words, _, count = place[1].rpartition("+")
         start = claim["measured"].find(words)
         found = NUMBER.findall(claim["measured"][start + len(words) :]) if start >= 0 else []
         if len(found) < int(count):
@@ -174,7 +177,7 @@ def reckoning(record: dict[str, Any], undecided: list[dict[str, Any]]) -> str:
         return "The experiment cannot decide it at any sample size."
     ends = {end: [c for c in checks if re.search(words, c.name)] for end, words in _ENDS.items()}
     if not all(ends.values()) or not all(math.isfinite(c.value) for c in (*ends["lower"], *ends["upper"])):
-        return "Networks differ: a larger sample would not settle it."
+        return "Networks differ: a larger sample would not decide it."
     sizes = []
     for role in ("holds", "fails"):
         needed = [1.0]
@@ -189,7 +192,7 @@ def reckoning(record: dict[str, Any], undecided: list[dict[str, Any]]) -> str:
             sizes.append(max(needed))
     times = min(sizes, default=math.inf)
     if math.isinf(times):
-        return "The effect lies between the thresholds: no sample size decides it."
+        return "If the effect is as measured, no sample size decides it."
     if times > 1000:
         return "The effect is so near its threshold that no feasible sample decides it."
     minutes = times * record["cpu_seconds"] / 60
@@ -210,7 +213,7 @@ def apart(name: str) -> str:
 
 
 def _card(name: str, row: dict[str, Any]) -> Card:
-    known = {"claims", "call", "part", "figure", "kind"}
+    known = {"claims", "call", "part", "figure", "shows", "kind"}
     if unknown := row.keys() - known:
         raise InputError(f"The card of {name} has {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}.")
     lines = tuple(
@@ -219,4 +222,4 @@ def _card(name: str, row: dict[str, Any]) -> Card:
     )
     if strange := {line.kind for line in lines} - set(get_args(Kind)):
         raise InputError(f"The card of {name} has the kinds {strange}; known are {get_args(Kind)}.")
-    return Card(name, lines, row.get("call", ""), row.get("part", ""), row.get("figure", ""))
+    return Card(name, lines, row.get("call", ""), *(row.get(field, "") for field in ("part", "figure", "shows")))

@@ -37,6 +37,12 @@ INTRODUCED = {
 }
 """What a reader should know before the first card of a page."""
 
+STRIP = (
+    "For each claim, the number or interval that decides it. The dashed line is the threshold; the claim holds on the "
+    "shaded side."
+)
+"""The caption of a strip of intervals."""
+
 OVERVIEW = """# Findings
 
 Do the figures and theorems of four papers hold when measured? Each mark is one claim, in the paper's own order.
@@ -70,15 +76,15 @@ as inconclusive.
 
 ## How to read a card
 
-The claim is in bold; what we measured follows. *(question)* marks an answer to an open question, *(ours)* a claim of
-our own.
+The claim is in bold; what we measured follows, with 95% intervals over independent seeds in parentheses. *(question)*
+marks an answer to an open question, *(ours)* a claim of our own. A *fold* is where one unit switches between on and
+off. Folds are the walls of the tiles on which the network is affine; the [glossary](glossary.md) has the other words.
 
-Thresholds in the code decide every verdict. *Holds with correction* means that the claim fails as printed and holds
-as the card gives it. *Inconclusive* means that the interval leaves both outcomes open; the card then says how large a
-sample would decide, assuming the mean effect of both seeds. Some undecided samples were enlarged once, with the
-criteria unchanged. Criteria unfold at a click. A dagger (†) marks one that was revised after a full run. Intervals are
-95%, over independent seeds. Where bars stand for a figure, each is an interval beside its dashed threshold; the claim
-holds on the shaded side.
+Thresholds in the code decide every verdict; they unfold at a click on *Criteria*. A dagger (†) marks a claim whose
+criteria were revised after a full run. *Holds with correction* means that the claim fails as printed and holds as the
+card gives it. *Inconclusive* means that the interval leaves both outcomes open. The card then says how large a sample
+would decide, if the effect is the mean of both seeds. Some undecided samples were enlarged once, with the criteria
+unchanged.
 
 [Figure 9](findings/survey.md#survey-fig9), [its phases](findings/survey.md#survey-lc-phases), [batch norm and
 grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share their
@@ -248,8 +254,9 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
     revised = find(card.id).revised if card.id in ids() else ()
     picture = card.figure or f"figures/{card.id}.{'png' if card.id in figures else 'svg'}"
     text = [f"({card.id})=", f"{head} {title}", "", f"![{title.partition(':')[0]}]({picture})", ""]
-    if place := place_of(card.id):
-        text += [f"*{place[0].upper() + place[1:]}.*", ""]
+    shown = STRIP if picture.endswith(".svg") else card.shows
+    place = f" In the {_document(record)}: {place_of(card.id)}." if place_of(card.id) else ""
+    text += [f"*{shown}*{place}".removeprefix("**").strip(), ""]
     for line, claim in _claims(record, twice):
         mark = "†" if set(line.numbers) & set(revised) else ""
         whose = {"ours": "(ours) ", "question": "(question) ", "paper": ""}[line.kind]
@@ -263,6 +270,11 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
     file = f":file: criteria/{card.id}.csv"
     table = ["```{csv-table}", file, ":header-rows: 1", "```"]
     return [*text, "<details><summary>Criteria</summary>", "", *table, "", "</details>", ""]
+
+
+def _document(record: Record) -> str:
+    """What a reader calls it: an essay, a survey or a paper."""
+    return {"essay": "essay", "survey": "survey"}.get(record["document"], "paper")
 
 
 def badge(verdict: str) -> str:
