@@ -10,7 +10,7 @@ from torch import nn
 
 from splinescope.normalization import with_statistics
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
-from splinescope_evidence.shared.figures import subplots
+from splinescope_evidence.shared.figures import PAGE, subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.normalization import (
     measure_margins,
@@ -84,15 +84,15 @@ def _apart(static: np.ndarray, dynamic: np.ndarray) -> Claim:
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    figure, axes = subplots(3)
+    figure, axes = subplots(3, width=PAGE / 3, height=2.9)
     for ax, (key, name) in zip(axes, NAMES.items(), strict=True):
         values = [[row[key] for row in numbers["rows"][arm]] for arm in ARMS]
         ax.plot(range(3), values, "o-", color="#3b528b", alpha=0.45, ms=3, lw=0.8)
         ax.plot(range(3), np.mean(values, 1), "D", color="#d55e00", ms=7)
         ax.set_xticks(range(3), ["no\nbatch norm", "all data", f"minibatch\nof {numbers['batch_size']}"])
         ax.set_xlim(-0.3, 2.3)
-        ax.set_xlabel("statistics in training (a line a seed, mean in orange)")
-        ax.set_ylabel(name)
+        ax.set_title(name)
+    figure.supxlabel("statistics in training (a line for each seed, means in orange)", fontsize="medium")
     return figure
 
 

@@ -67,8 +67,10 @@ def draw_figures(run: Path, docs: Path) -> list[Path]:
             figure.savefig(pixels, dpi=min(DPI, WIDTH / figure.get_figwidth()), format="png", bbox_inches="tight")
         pyplot.close(figure)
         drawn.append(folder / f"{result['id']}.png")
-        # A palette of 128 colors: lines and text do not outgrow it, and a file is a third of the size.
-        Image.open(pixels).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(drawn[-1], optimize=True)
+        # A palette of 128 colors: lines and text do not outgrow it, and a file is a third of the size. It covers the
+        # range of the colors, or few pixels at the bright end of a scale would all look alike.
+        palette = Image.open(pixels).convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        palette.save(drawn[-1], optimize=True)
     return drawn
 
 

@@ -6,11 +6,14 @@ from typing import Any
 
 from matplotlib import pyplot
 
+PAGE = 7.6
+"""Inches across a page: letters of a figure that is no wider are shown at their size."""
 
-def subplots(columns: int, rows: int = 1, *, height: float = 3.5) -> tuple[Any, Any]:
-    """A figure of panels 4.4 inches wide and its axes, always a flat array."""
+
+def subplots(columns: int, rows: int = 1, *, width: float = 4.4, height: float = 3.5) -> tuple[Any, Any]:
+    """A figure of panels of this many inches and its axes, always a flat array."""
     figure, axes = pyplot.subplots(
-        rows, columns, figsize=(4.4 * columns, height * rows), layout="constrained", squeeze=False
+        rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False
     )
     return figure, axes.ravel()
 

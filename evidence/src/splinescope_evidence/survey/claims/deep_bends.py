@@ -10,7 +10,7 @@ from torch import nn
 
 from splinescope.tiling import Slice, tessellate
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
-from splinescope_evidence.shared.figures import log_ticks, subplots
+from splinescope_evidence.shared.figures import PAGE, log_ticks, subplots
 from splinescope_evidence.shared.intervals import interval, ratio_interval
 from splinescope_evidence.shared.normalization import two_moons
 
@@ -186,7 +186,7 @@ def _trained(seed: int, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    figure, (left, middle, right) = subplots(3)
+    figure, (left, middle, right) = subplots(3, width=PAGE / 3, height=2.9)
     widths = np.array(numbers["widths"])
     for row in numbers["by width"][:20]:
         left.loglog(widths, np.degrees(row), "-", color="#0072b2", alpha=0.25)
@@ -203,13 +203,13 @@ def draw(numbers: dict[str, Any]) -> Any:
     for row in table:
         middle.plot(range(2, 7), row, color="#009e73", alpha=0.25)
     middle.plot(range(2, 7), table.mean(0), "o-", color="#009e73")
-    middle.set(xlabel="layer of the fold that bends (width 16)", ylabel="median bend, degrees", ylim=(0, None))
+    middle.set(xlabel="layer of the bending fold, width 16", ylabel="median bend, degrees", ylim=(0, None))
     middle.set_xticks(range(2, 7))
     bins = np.linspace(0, 90, 31)
     for place, words, color in ((0, "before training", "0.6"), (1, "after", "#d55e00")):
         values = np.degrees(np.concatenate([pair[place] for pair in numbers["trained"]]))
         right.hist(values, bins, density=True, histtype="step", linewidth=1.6, color=color, label=words)
-    right.set(xlabel="bend on two moons, degrees", ylabel="density")
+    right.set(xlabel="bend (two moons), degrees", ylabel="density")
     right.legend(frameon=False)
     return figure
 

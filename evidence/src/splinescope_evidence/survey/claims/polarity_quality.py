@@ -10,7 +10,7 @@ from torch import Tensor
 
 from splinescope.generative import Gaussian, PolaritySampler
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
-from splinescope_evidence.shared.figures import subplots
+from splinescope_evidence.shared.figures import PAGE, subplots
 from splinescope_evidence.shared.generative import LabeledGenerator, real_generators
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.survey.figures.fig9_mnist import mnist_5k
@@ -83,18 +83,22 @@ def _distances(subject: LabeledGenerator, real: Tensor, pool: int, seed: int) ->
 
 
 def draw(numbers: dict[str, Any]) -> Any:
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
     tables = numbers["tables"]
-    figure, axes = subplots(max(len(tables), 1))
+    figure, axes = subplots(max(len(tables), 1), width=PAGE / 3, height=3)
     for ax, (name, table) in zip(axes, tables.items(), strict=False):
         for row in table["distances"]:
             ax.semilogy(numbers["rhos"], row, "o-", markersize=3, linewidth=1, color="#0072b2", alpha=0.6)
         ax.axvline(0, color="0.6", linestyle="--", linewidth=1)
         ax.axvline(table["rho"], color="#d55e00", linewidth=1)
-        ax.set_title(f"{name}, volume of {table['values']} singular value{'s' * (table['values'] > 1)}")
+        ax.set_title(f"{name}, {table['values']}\nsingular value{'s' * (table['values'] > 1)}")
+        wide = np.max(table["distances"]) > 3 * np.min(table["distances"])
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(5))
         ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter("")
-    for ax in axes:
-        ax.set(xlabel="rho (orange: chosen; 0: the model itself)", ylabel="Fréchet distance to MNIST")
+        ax.yaxis.set_minor_locator(NullLocator())
+    figure.supxlabel("rho (orange: chosen; 0: the model itself)", fontsize="medium")
+    axes[0].set_ylabel("Fréchet distance to MNIST")
     return figure
 
 

@@ -143,12 +143,12 @@ def _each(records: list[dict[str, Any]], name: str) -> str:
 
 
 def draw(numbers: dict[str, Any]) -> Figure:
-    """The surfaces of the first networks, a column a depth and kind, on one color scale."""
+    """The surfaces of the first networks, a row for each depth, on one color scale."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.6, 3), layout="constrained")
+    figure = Figure(figsize=(6.2, 5.4), layout="constrained")
     shown = numbers["records"][:4]
-    axes = figure.subplots(1, len(shown))
+    axes = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
     logs = [np.log10(np.maximum(np.array(r["losses"]), 1e-3)) for r in shown]
     levels = np.linspace(min(z.min() for z in logs), max(z.max() for z in logs), 31)
     for ax, record, z in zip(axes, shown, logs, strict=True):
@@ -156,8 +156,11 @@ def draw(numbers: dict[str, Any]) -> Figure:
         drawn = ax.contourf(u, v, z, levels=levels, cmap="viridis")
         ax.contour(u, v, z, levels=levels[::3], colors="white", linewidths=0.4, linestyles="solid")
         name = "with skips" if record["skip"] else "without skips"
-        ax.set(aspect="equal", xlabel="$t_1$", ylabel="$t_2$", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
-        ax.set_title(f"{record['depth']} layers, {name}\nnon-convex share {record['nonconvex']:.2f}", fontsize=9)
+        ax.set(aspect="equal", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+        ax.label_outer()
+        ax.set_title(f"{record['depth']} layers, {name}\nnon-convex share {record['nonconvex']:.2f}")
+    figure.supxlabel("$t_1$", fontsize="medium")
+    figure.supylabel("$t_2$", fontsize="medium")
     figure.colorbar(drawn, ax=axes, label="$\\log_{10}$ loss", ticks=range(-3, 16, 2))
     return figure
 

@@ -91,19 +91,23 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    figure, axes = subplots(3, 3)
+    from matplotlib.colors import LogNorm
+
+    figure, axes = subplots(3, 3, width=2.3, height=2.1)
     points = np.array(numbers["star"])
+    scale = LogNorm(1, max(np.max(picture) for pictures in numbers["pictures"].values() for picture in pictures))
     for row, kind in enumerate(KINDS):
         for column, layer in enumerate(LAYERS):
             ax = axes[3 * row + column]
             picture = np.array(numbers["pictures"][kind][column])
-            image = ax.imshow(picture, origin="lower", extent=(-3, 3, -3, 3), cmap="viridis")
+            image = ax.imshow(picture.clip(1), norm=scale, origin="lower", extent=(-3, 3, -3, 3), cmap="viridis")
             ax.plot(points[:, 0], points[:, 1], ".", color="white", markersize=2)
             ratio = np.mean(numbers["ratios"]["at the origin"][kind], 0)[column]
-            ax.set_title(f"{'batch norm' if kind == 'batch' else kind}, layer {layer}: ratio {ratio:.1f}", fontsize=9)
-            ax.set_xlabel("$x_1$")
-            ax.set_ylabel("$x_2$")
-            figure.colorbar(image, ax=ax, label="folds per cell")
+            ax.set_title(f"layer {layer}: ratio {ratio:.1f}", fontsize=9)
+            ax.set(xticks=(-2, 0, 2), yticks=(-2, 0, 2))
+            ax.label_outer()
+        axes[3 * row].set_ylabel("batch norm" if kind == "batch" else kind)
+    figure.colorbar(image, ax=axes, label="folds per cell", shrink=0.6)
     return figure
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from splinescope.network.watching.batch_statistics import statistics_of
 from splinescope.train import LogSpaced
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
-from splinescope_evidence.shared.figures import subplots
+from splinescope_evidence.shared.figures import PAGE, subplots
 from splinescope_evidence.shared.grokking import Setting, _folds, network, quick, sets
 from splinescope_evidence.shared.intervals import ratio_interval
 
@@ -138,23 +138,24 @@ def _claim(text: str, what: str, key: str, drops: dict[str, list[list[dict[str, 
 
 
 def draw(numbers: dict[str, Any]) -> Any:
-    figure, axes = subplots(3)
+    figure, axes = subplots(3, width=PAGE / 3, height=2.9)
     colors = {"plain": "#0072b2", "batch norm": "#d55e00"}
+    rates = numbers["rates"]
     for name, color in colors.items():
         for s, curve in enumerate(numbers["curves"][name][0]):
             label = name if s == 0 else None
             folds = np.array(curve["folds"])
             axes[0].semilogx(np.maximum(curve["step"], 0.5), folds, color=color, linewidth=1, alpha=0.7, label=label)
-        for ax, key in ((axes[1], "step"), (axes[2], "path")):
-            for place, (rate, row) in enumerate(zip(numbers["rates"], numbers["drops"][name], strict=True)):
-                ax.plot([rate * (0.96 if name == "plain" else 1.04)] * len(row), [run[key] for run in row], "o",
-                        color=color, alpha=0.7, markersize=5, label=name if place == 0 else None)  # fmt: skip
-    axes[0].set(xlabel=f"step, rate {numbers['rates'][0]:g} (0 drawn at 0.5)", ylabel="folds near a training point")
-    for ax, words in ((axes[1], "step of the drop"), (axes[2], "path of the weights to the drop")):
-        around = (numbers["rates"][0] / 1.2, numbers["rates"][-1] * 1.2)
-        ax.set(xscale="log", xlabel="learning rate", ylabel=words, xlim=around, ylim=(0, None))
-        ax.set_xticks(numbers["rates"], [f"{rate:g}" for rate in numbers["rates"]])
-        ax.set_xticks([], minor=True)
+    axes[0].set(xlabel=f"step (0 drawn at 0.5), rate {rates[0]:g}", title="folds near a training point")
+    for ax, key, words in ((axes[1], "step", "step of the drop"), (axes[2], "path", "path of the weights to it")):
+        for place, of_rate in enumerate(zip(*numbers["drops"].values(), strict=True)):
+            pairs = np.array([[run[key] for run in row] for row in of_rate])
+            sides = (place - 0.2, place + 0.2)
+            ax.plot(sides, pairs, "-", color="0.7", linewidth=1)  # networks of one seed
+            for side, values, color in zip(sides, pairs, colors.values(), strict=True):
+                ax.plot([side] * len(values), values, "o", color=color, alpha=0.7, markersize=5)
+        ax.set(xlabel="learning rate", title=words, xlim=(-0.6, len(rates) - 0.4), ylim=(0, None))
+        ax.set_xticks(range(len(rates)), [f"{rate:g}" for rate in rates])
     axes[0].legend()
     return figure
 
