@@ -148,9 +148,7 @@ def test_tiles_that_are_turned_over_or_do_not_fill_the_domain_are_refused(tmp_pa
     bad = {
         "counter-clockwise": dataclasses.replace(tiling, tiles=Cells(tiling.tiles.offsets, turned)),
         "fill the slice's domain": dataclasses.replace(
-            tiling,
-            tiles=Cells(missing, tiling.tiles.corners[kept]),
-            corner_labels=tiling.corner_labels[kept],
+            tiling, tiles=Cells(missing, tiling.tiles.corners[kept]), corner_labels=tiling.corner_labels[kept]
         ),
     }
     for words, wrong in bad.items():

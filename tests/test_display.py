@@ -61,10 +61,7 @@ def test_every_public_result_says_how_sure_it_is(kind):
 
 
 # what a user neither gets as an answer nor looks into: arguments, protocols, and the small parts of what shows itself
-PARTS_OF_OTHERS = {
-    *("LogSpaced", "Every", "At"),
-    *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian"),
-}
+PARTS_OF_OTHERS = {*("LogSpaced", "Every", "At"), *("Box", "Ball", "Sphere", "Gaussian", "TruncatedGaussian")}
 
 
 @pytest.mark.parametrize("kind", public_classes(), ids=lambda c: c.__name__)

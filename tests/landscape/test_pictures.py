@@ -11,11 +11,7 @@ import splinescope as ss
 from splinescope.landscape.skip_conditioning import BlockConditioning, Conditioning, SkipConditioning
 from splinescope.landscape.skips import Skip
 from splinescope.landscape.surface import LossSurface
-from splinescope.plot.landscape import (
-    plot_conditioning,
-    plot_loss_surface,
-    write_surface_page,
-)
+from splinescope.plot.landscape import plot_conditioning, plot_loss_surface, write_surface_page
 from splinescope.train import Every
 from tests.browser import becomes, expect, open_page
 

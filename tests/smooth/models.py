@@ -158,11 +158,7 @@ def real_models(attention: str) -> dict[str, tuple[nn.Module, tuple[int, ...], A
     llama = t.LlamaConfig(vocab_size=50, num_key_value_heads=2, **small)
     models = {
         "gpt2": (t.GPT2LMHeadModel(gpt2), (1, 6, 16), embedded),
-        "llama": (
-            t.LlamaForCausalLM(llama),
-            (1, 6, 16),
-            embedded,
-        ),
+        "llama": (t.LlamaForCausalLM(llama), (1, 6, 16), embedded),
         "vit": (t.ViTModel(t.ViTConfig(image_size=8, patch_size=4, **small)), (1, 3, 8, 8), lambda m, x: m(x)[0]),
     }
     for model, _, _ in models.values():

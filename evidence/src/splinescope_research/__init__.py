@@ -32,7 +32,6 @@ from .sign_classes import sign_classes
 from .statistics_fidelity import statistics_fidelity
 from .steering import steer
 from .subdivision import subdivision
-from .sweep_tiles import sweep_tiles
 from .topology import topology
 from .tree_model import tree_representation
 
@@ -68,7 +67,6 @@ __all__ = [
     "statistics_fidelity",
     "steer",
     "subdivision",
-    "sweep_tiles",
     "topology",
     "tree_representation",
     "wasserstein2",

@@ -7,6 +7,4 @@ asked for, so `splinescope --help` stays fast. Imports `complexity`, `generative
 
 from ._main import main
 
-__all__ = [
-    "main",
-]
+__all__ = ["main"]

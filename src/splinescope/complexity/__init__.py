@@ -8,6 +8,7 @@ from .local_complexity import local_complexity
 from .monitor import ComplexityMonitor
 from .neighborhoods import data_spacing
 from .robustness import robustness
+from .sweep_tiles import sweep_tiles
 from .timeline import load_timeline, timeline
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "load_timeline",
     "local_complexity",
     "robustness",
+    "sweep_tiles",
     "timeline",
 ]

@@ -67,24 +67,13 @@ class ComplexityMonitor(TrainingMonitor):
     drawn_as = "mean folds near a point"
 
     def __init__(
-        self,
-        model: nn.Module,
-        x: Tensor | Mapping[str, Tensor],
-        *,
-        radius: Radius = "auto",
-        method: Literal["frame", "distance"] = "frame",
-        directions: int | Any | None = None,
-        schedule: Schedule | None = None,
-        metrics: Mapping[str, Metric] | None = None,
-        out: str | os.PathLike[str] | None = None,
-        logger: Any = None,
-        snapshots: bool = False,
-        budget: float | None = BUDGET,
-        forward: Forward | None = None,
-        statistics: Statistics | None = None,
-        statistics_from: Tensor | None = None,
-        overwrite: bool = False,
-    ) -> None:
+        self, model: nn.Module, x: Tensor | Mapping[str, Tensor], *, radius: Radius = "auto",
+        method: Literal["frame", "distance"] = "frame", directions: int | Any | None = None,
+        schedule: Schedule | None = None, metrics: Mapping[str, Metric] | None = None,
+        out: str | os.PathLike[str] | None = None, logger: Any = None, snapshots: bool = False,
+        budget: float | None = BUDGET, forward: Forward | None = None, statistics: Statistics | None = None,
+        statistics_from: Tensor | None = None, overwrite: bool = False,
+    ) -> None:  # fmt: skip
         given = x if isinstance(x, Mapping) else {"points": x}
         self._sets = {name: as_rows(rows, name) for name, rows in given.items()}
         if not self._sets or not all(len(rows) for rows in self._sets.values()):

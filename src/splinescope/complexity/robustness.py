@@ -92,22 +92,11 @@ class Robustness(Result):
 
 
 def robustness(
-    model: nn.Module | SplineNetwork,
-    x: Any,
-    y: Any,
-    *,
-    epsilons: Sequence[float] | float,
-    norm: Norm = "linf",
-    steps: int = 20,
-    restarts: int = 2,
-    queries: int = 200,
-    transfer_from: Sequence[nn.Module | SplineNetwork] = (),
-    bounds: tuple[float, float] | None = None,
-    forward: Forward | None = None,
-    generator: torch.Generator | None = None,
-    batch_size: int = 1024,
-    progress: Progress | bool | None = None,
-) -> Robustness:
+    model: nn.Module | SplineNetwork, x: Any, y: Any, *, epsilons: Sequence[float] | float, norm: Norm = "linf",
+    steps: int = 20, restarts: int = 2, queries: int = 200, transfer_from: Sequence[nn.Module | SplineNetwork] = (),
+    bounds: tuple[float, float] | None = None, forward: Forward | None = None,
+    generator: torch.Generator | None = None, batch_size: int = 1024, progress: Progress | bool | None = None,
+) -> Robustness:  # fmt: skip
     """Accuracy of a classifier under perturbations of given sizes.
 
     Each point is attacked by projected gradient descent on the margin and by a random search that sees scores only.

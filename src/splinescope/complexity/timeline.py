@@ -96,19 +96,11 @@ class Timeline(Result):
 
 
 def timeline(
-    model: nn.Module,
-    checkpoints: str | os.PathLike[str] | Mapping[int, Mapping[str, Tensor]],
-    view: Slice,
-    *,
-    x: Mapping[str, Any],
-    y: Mapping[str, Any] | None = None,
-    radius: Radius = "auto",
-    near: float | None = None,
-    max_tiles: int | None = None,
-    statistics: Statistics | None = None,
-    progress: Progress | bool | None = None,
+    model: nn.Module, checkpoints: str | os.PathLike[str] | Mapping[int, Mapping[str, Tensor]], view: Slice, *,
+    x: Mapping[str, Any], y: Mapping[str, Any] | None = None, radius: Radius = "auto", near: float | None = None,
+    max_tiles: int | None = None, statistics: Statistics | None = None, progress: Progress | bool | None = None,
     workers: int | None = None,
-) -> Timeline:
+) -> Timeline:  # fmt: skip
     """Tile one slice at every checkpoint and measure how tiles move.
 
     Args:

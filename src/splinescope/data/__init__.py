@@ -7,9 +7,4 @@ from .digits import digits
 from .fashion import fashion_mnist
 from .toys import star, two_moons
 
-__all__ = [
-    "digits",
-    "fashion_mnist",
-    "star",
-    "two_moons",
-]
+__all__ = ["digits", "fashion_mnist", "star", "two_moons"]

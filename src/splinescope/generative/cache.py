@@ -57,12 +57,7 @@ class Pool(Result):
 
 
 def gather(
-    size: int,
-    make: Callable[[int, int], Pool],
-    *,
-    folder: str | os.PathLike[str] | None,
-    key: str,
-    progress: Progress,
+    size: int, make: Callable[[int, int], Pool], *, folder: str | os.PathLike[str] | None, key: str, progress: Progress
 ) -> Pool:
     """The first `size` latents of the pool; shards found in `folder` are read, the others made and written.
 

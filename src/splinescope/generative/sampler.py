@@ -121,20 +121,11 @@ class PolaritySampler(Shown):
     """
 
     def __init__(
-        self,
-        model: Generator,
-        domain: LatentDomain,
-        *,
-        rho: float = 1.0,
-        pool: int = 4096,
-        divide_prior: bool = True,
-        top_k: int | None = None,
-        output: str = "after",
-        latent_shape: tuple[int, ...] | None = None,
-        seed: int = 0,
-        cache: str | os.PathLike[str] | None = None,
+        self, model: Generator, domain: LatentDomain, *, rho: float = 1.0, pool: int = 4096,
+        divide_prior: bool = True, top_k: int | None = None, output: str = "after",
+        latent_shape: tuple[int, ...] | None = None, seed: int = 0, cache: str | os.PathLike[str] | None = None,
         progress: Progress | bool | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if isinstance(model, SplineNetwork):
             model = model.module  # with the ending that its tiling leaves out
         check_module(model)
@@ -196,15 +187,9 @@ class PolaritySampler(Shown):
         return effective_size(self.log_weights(rho))
 
     def sample(
-        self,
-        count: int,
-        *,
-        rho: float | None = None,
-        method: str = "resample",
-        steps: int = 100,
-        step_size: float | None = None,
-        progress: Progress | bool | None = None,
-    ) -> Samples:
+        self, count: int, *, rho: float | None = None, method: str = "resample", steps: int = 100,
+        step_size: float | None = None, progress: Progress | bool | None = None,
+    ) -> Samples:  # fmt: skip
         """Draw n samples.
 
         Args:

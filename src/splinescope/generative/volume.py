@@ -44,16 +44,9 @@ class Volumes(Result):
 
 
 def log_volume(
-    model: Bound,
-    z: Tensor,
-    *,
-    top_k: int | None = None,
-    output: str = "after",
-    tangents: Tensor | None = None,
-    rtol: float | None = None,
-    batch_size: int | None = None,
-    progress: Progress | bool | None = None,
-) -> Volumes:
+    model: Bound, z: Tensor, *, top_k: int | None = None, output: str = "after", tangents: Tensor | None = None,
+    rtol: float | None = None, batch_size: int | None = None, progress: Progress | bool | None = None,
+) -> Volumes:  # fmt: skip
     """Log of the volume factor `sqrt(det(A^T A)) = prod_i sigma_i(A)` of a generator at latents.
 
     A is the Jacobian of the generator at z, on a piecewise-affine generator the slope of z's tile; the generator

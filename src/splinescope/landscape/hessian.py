@@ -115,16 +115,9 @@ class Curvature(Result, LinearOperator):
 
 
 def curvature(
-    model: Model,
-    x: Any,
-    y: Any,
-    *,
-    loss: Loss = "squared",
-    kind: Literal["ggn", "hessian"] = "ggn",
-    layer: Layers = None,
-    batch_size: int | None = None,
-    dtype: torch.dtype = torch.float64,
-) -> Curvature:
+    model: Model, x: Any, y: Any, *, loss: Loss = "squared", kind: Literal["ggn", "hessian"] = "ggn",
+    layer: Layers = None, batch_size: int | None = None, dtype: torch.dtype = torch.float64,
+) -> Curvature:  # fmt: skip
     """The curvature matrix of the mean loss over data with respect to a layer or all parameters, matrix-free.
 
     Args:

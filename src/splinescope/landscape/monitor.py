@@ -52,24 +52,12 @@ class CurvatureMonitor(TrainingMonitor):
     drawn_as = "curvature"
 
     def __init__(
-        self,
-        model: nn.Module,
-        x: Tensor,
-        y: Tensor,
-        *,
-        loss: Loss = "squared",
-        kind: Literal["ggn", "hessian"] = "ggn",
-        layers: tuple[Layers, ...] = (None,),
-        probes: int = 8,
-        seed: int = 0,
-        schedule: Schedule | None = None,
-        metrics: Mapping[str, Callable[[nn.Module], float]] | None = None,
-        out: str | os.PathLike[str] | None = None,
-        logger: Any = None,
-        snapshots: bool = False,
-        budget: float | None = BUDGET,
-        statistics: Statistics | None = None,
-    ) -> None:
+        self, model: nn.Module, x: Tensor, y: Tensor, *, loss: Loss = "squared",
+        kind: Literal["ggn", "hessian"] = "ggn", layers: tuple[Layers, ...] = (None,), probes: int = 8, seed: int = 0,
+        schedule: Schedule | None = None, metrics: Mapping[str, Callable[[nn.Module], float]] | None = None,
+        out: str | os.PathLike[str] | None = None, logger: Any = None, snapshots: bool = False,
+        budget: float | None = BUDGET, statistics: Statistics | None = None,
+    ) -> None:  # fmt: skip
         self._data = check_data(x, y, torch.float64, whole=True)
         self._how: dict[str, Any] = {"loss": loss, "kind": kind}
         self._layers = {"all" if layer is None else str(layer): layer for layer in layers}

@@ -81,19 +81,11 @@ class LossSurface(Result):
 
 
 def loss_surface(
-    model: Model,
-    x: Any,
-    y: Any,
-    directions: Direction | Sequence[Direction],
-    *,
-    span: float | tuple[float, float] = 1.0,
-    resolution: int = 41,
-    loss: Loss = "cross_entropy",
-    batch_size: int | None = None,
-    dtype: torch.dtype | None = None,
-    path: np.ndarray | None = None,
+    model: Model, x: Any, y: Any, directions: Direction | Sequence[Direction], *,
+    span: float | tuple[float, float] = 1.0, resolution: int = 41, loss: Loss = "cross_entropy",
+    batch_size: int | None = None, dtype: torch.dtype | None = None, path: np.ndarray | None = None,
     progress: Progress | bool | None = None,
-) -> LossSurface:
+) -> LossSurface:  # fmt: skip
     """The mean loss over data on a grid of parameters `theta0 + sum_i t_i d_i`.
 
     Args:

@@ -7,11 +7,4 @@ from .data import Data, GaussianInputs
 from .flow import descend, flow
 from .networks import TwoLayer, TwoLayerBN
 
-__all__ = [
-    "Data",
-    "GaussianInputs",
-    "TwoLayer",
-    "TwoLayerBN",
-    "descend",
-    "flow",
-]
+__all__ = ["Data", "GaussianInputs", "TwoLayer", "TwoLayerBN", "descend", "flow"]

@@ -133,19 +133,10 @@ def _system(net: TwoLayer, data: Data, loss: Loss, dynamics: Dynamics, unit_leng
 
 
 def flow(
-    net: TwoLayer,
-    data: Data,
-    loss: LossLike = "squared",
-    *,
-    times: Any,
-    dynamics: Dynamics = "manifold",
-    unit_length: bool = False,
-    rtol: float = 1e-8,
-    atol: float = 1e-10,
-    step: float | None = None,
-    project: bool = True,
-    max_steps: int = 100_000,
-) -> Trajectory:
+    net: TwoLayer, data: Data, loss: LossLike = "squared", *, times: Any, dynamics: Dynamics = "manifold",
+    unit_length: bool = False, rtol: float = 1e-8, atol: float = 1e-10, step: float | None = None,
+    project: bool = True, max_steps: int = 100_000,
+) -> Trajectory:  # fmt: skip
     """Gradient flow of the loss, recorded at `times`.
 
     The three batch-norm dynamics describe one motion (Theorem 2): "euclidean" moves the weights `b_k` themselves,
@@ -189,18 +180,10 @@ def flow(
 
 
 def descend(
-    net: TwoLayer,
-    data: Data,
-    loss: LossLike = "squared",
-    *,
-    rate: float,
-    iterations: int,
-    dynamics: Literal["euclidean", "plain"] = "euclidean",
-    batch_size: int | None = None,
-    train_amplitudes: bool = True,
-    record_every: int = 1,
-    generator: torch.Generator | None = None,
-) -> Trajectory:
+    net: TwoLayer, data: Data, loss: LossLike = "squared", *, rate: float, iterations: int,
+    dynamics: Literal["euclidean", "plain"] = "euclidean", batch_size: int | None = None,
+    train_amplitudes: bool = True, record_every: int = 1, generator: torch.Generator | None = None,
+) -> Trajectory:  # fmt: skip
     """Gradient descent on the weights, with or without batch norm, in full or mini-batches.
 
     `theta <- theta + rate * velocity`: the learning rate of the parameters themselves is `rate * m`. A step lengthens

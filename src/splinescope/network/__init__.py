@@ -8,10 +8,4 @@ from .load import load
 from .network import SplineNetwork, trace
 from .outputs import pick_output
 
-__all__ = [
-    "SplineNetwork",
-    "freeze_statistics",
-    "load",
-    "pick_output",
-    "trace",
-]
+__all__ = ["SplineNetwork", "freeze_statistics", "load", "pick_output", "trace"]

@@ -10,10 +10,4 @@ from .merge_copy import merge_batchnorm
 from .report import normalization_report
 from .with_statistics import with_statistics
 
-__all__ = [
-    "fold_distances",
-    "initialize_",
-    "merge_batchnorm",
-    "normalization_report",
-    "with_statistics",
-]
+__all__ = ["fold_distances", "initialize_", "merge_batchnorm", "normalization_report", "with_statistics"]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import PathCollection
     from matplotlib.colors import Colormap, Normalize
 
+    from ..complexity.sweep_tiles import TileSweep
     from ..tiling import Tiling
 
 _LINES_PER_PATH = 10_000  # the renderer's memory for one path is limited
@@ -40,20 +41,11 @@ _TILES_TOGETHER = 1 << 18  # whose corners are looked up in one go
 
 
 def plot_tiles(
-    tiling: Tiling,
-    color: str | np.ndarray | None = "slope",
-    ax: Axes | None = None,
-    *,
-    output: int = 0,
-    cmap: str = "viridis",
-    log: bool | None = None,
-    limits: tuple[float, float] | None = None,
-    edges: bool | None = None,
-    boundary: bool = False,
-    anchors: bool = True,
-    colorbar: bool = True,
+    tiling: Tiling, color: str | np.ndarray | None = "slope", ax: Axes | None = None, *, output: int = 0,
+    cmap: str = "viridis", log: bool | None = None, limits: tuple[float, float] | None = None,
+    edges: bool | None = None, boundary: bool = False, anchors: bool = True, colorbar: bool = True,
     label: str | None = None,
-) -> Axes:
+) -> Axes:  # fmt: skip
     """The tiles of a 2-D tiling, each in the color of one of its quantities.
 
     Args:
@@ -99,13 +91,7 @@ def plot_tiles(
     return ax
 
 
-def plot_folds(
-    tiling: Tiling,
-    ax: Axes | None = None,
-    *,
-    highlight: int | None = None,
-    colorbar: bool = True,
-) -> Axes:
+def plot_folds(tiling: Tiling, ax: Axes | None = None, *, highlight: int | None = None, colorbar: bool = True) -> Axes:
     """The walls of a 2-D tiling, each in the color of its fold's depth, with a key.
 
     The whole fold of the unit `highlight`, numbered over all sites, is drawn in red.
@@ -137,6 +123,25 @@ def plot_folds(
         key = cm.ScalarMappable(norm, colors.ListedColormap(shades))
         bar = color_bar(ax, key, "depth of the fold")
         bar.set_ticks(np.unique(np.linspace(1, deepest, min(deepest, 8)).round()).tolist())
+    return ax
+
+
+def plot_tile_sweep(sweep: TileSweep, ax: Axes | None = None) -> Axes:
+    """Tiles over width on logarithmic axes, a line for each depth: medians over seeds, bands from least to most."""
+    from matplotlib import colormaps
+
+    ax = new_axes(ax, figsize=(4.2, 3.2))
+    order = np.argsort(sweep.widths)
+    widths = np.array(sweep.widths)[order]
+    for j, depth in enumerate(sweep.depths):
+        counts, color = sweep.counts[order, j], colormaps["viridis"](0.1 + 0.7 * j / max(len(sweep.depths) - 1, 1))
+        label = f"{depth} layer" + "s" * (depth != 1)
+        ax.plot(widths, np.median(counts, axis=1), "o-", color=color, markersize=4, label=label)
+        ax.fill_between(widths, counts.min(1), counts.max(1), color=color, alpha=0.2, linewidth=0)
+    ax.set_xscale("log", base=2)
+    ax.set(yscale="log", xlabel="width", ylabel="tiles on the slice")
+    ax.set_xticks(widths, map(str, widths))
+    ax.legend(frameon=False)
     return ax
 
 

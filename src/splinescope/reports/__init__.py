@@ -8,7 +8,4 @@ In: networks, data and labels. Out: blocks of numbers and pictures, as a page or
 from .compare import compare_models
 from .report import report
 
-__all__ = [
-    "compare_models",
-    "report",
-]
+__all__ = ["compare_models", "report"]

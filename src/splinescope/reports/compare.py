@@ -65,18 +65,11 @@ class ModelComparison(Result):
 
 
 def compare_models(
-    models: Mapping[str, Any],
-    x: Any,
-    y: Any = None,
-    *,
-    out: str | os.PathLike[str] | None = None,
-    loss: str | Callable[[Any, Any], Any] | None = None,
-    include: Collection[str] | None = None,
-    exclude: Collection[str] = (),
-    title: str = "Comparison of networks",
-    seed: int = 0,
+    models: Mapping[str, Any], x: Any, y: Any = None, *, out: str | os.PathLike[str] | None = None,
+    loss: str | Callable[[Any, Any], Any] | None = None, include: Collection[str] | None = None,
+    exclude: Collection[str] = (), title: str = "Comparison of networks", seed: int = 0,
     progress: Progress | bool | None = None,
-) -> ModelComparison:
+) -> ModelComparison:  # fmt: skip
     """Measure two or more networks, or checkpoints of one, on the same data, side by side.
 
     Args:

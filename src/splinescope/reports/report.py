@@ -93,18 +93,10 @@ class Report(Result):
 
 
 def report(
-    model: Any,
-    x: Any,
-    y: Any = None,
-    *,
-    out: str | os.PathLike[str] | None = None,
-    loss: str | Callable[[Any, Any], Any] | None = None,
-    include: Collection[str] | None = None,
-    exclude: Collection[str] = (),
-    title: str | None = None,
-    seed: int = 0,
-    progress: Progress | bool | None = None,
-) -> Report:
+    model: Any, x: Any, y: Any = None, *, out: str | os.PathLike[str] | None = None,
+    loss: str | Callable[[Any, Any], Any] | None = None, include: Collection[str] | None = None,
+    exclude: Collection[str] = (), title: str | None = None, seed: int = 0, progress: Progress | bool | None = None,
+) -> Report:  # fmt: skip
     """Measure a network on its data with every part of this package that applies; with `out`, as one page.
 
     Each block says whether it is exact, a bound or an estimate, how to read it, how it compares with other networks,

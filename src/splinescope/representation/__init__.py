@@ -6,7 +6,4 @@ In: a network and a batch. Out: numbers for every layer. Imports `network` and `
 from .geometry import representation_geometry
 from .measures import odd_point
 
-__all__ = [
-    "odd_point",
-    "representation_geometry",
-]
+__all__ = ["odd_point", "representation_geometry"]

@@ -9,10 +9,4 @@ from .local_map import local_map
 from .soften import harden, soften
 from .tokens import token_geometry
 
-__all__ = [
-    "block",
-    "harden",
-    "local_map",
-    "soften",
-    "token_geometry",
-]
+__all__ = ["block", "harden", "local_map", "soften", "token_geometry"]

@@ -23,16 +23,9 @@ FEATURES = ("active mean", "active least", "active most", "active std", "nearest
 
 
 def token_geometry(
-    model: nn.Module,
-    x: Any,
-    *,
-    radius: float = 0.1,
-    mask: Any = None,
-    forward: Forward | None = None,
-    gates: Sequence[str] | None = None,
-    window: int | None = None,
-    attention: bool = True,
-) -> TokenGeometry:
+    model: nn.Module, x: Any, *, radius: float = 0.1, mask: Any = None, forward: Forward | None = None,
+    gates: Sequence[str] | None = None, window: int | None = None, attention: bool = True,
+) -> TokenGeometry:  # fmt: skip
     """Where each token lies among the folds of each layer, from one forward pass.
 
     A unit of an MLP's first layer (the gate of a gated one) has pre-activation z = w.h + b; its fold is z = 0, and

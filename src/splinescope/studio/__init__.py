@@ -8,6 +8,4 @@ Imports `complexity`, `data`, `generative`, `meanfield`, `network`, `normalizati
 
 from .server import serve
 
-__all__ = [
-    "serve",
-]
+__all__ = ["serve"]

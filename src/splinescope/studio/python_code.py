@@ -93,7 +93,4 @@ def _view(spec: Mapping[str, Any], shape: tuple[int, ...], name: str = "view") -
     random = f"half_width={half}, generator=torch.Generator().manual_seed({seed})"
     if kind == "random":
         return [f"{name} = ss.Slice.box(np.zeros({shape}), {random})"]
-    return [
-        *_view(spec["of"], shape, "base"),
-        f"{name} = ss.Slice.box(base.inputs([{spec['at']}])[0], {random})",
-    ]
+    return [*_view(spec["of"], shape, "base"), f"{name} = ss.Slice.box(base.inputs([{spec['at']}])[0], {random})"]

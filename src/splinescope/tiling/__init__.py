@@ -11,12 +11,4 @@ from .slice import Slice
 from .tessellate import tessellate
 from .tiling import Tiling
 
-__all__ = [
-    "Slice",
-    "Tiling",
-    "compare_tilings",
-    "load_tiling",
-    "tessellate",
-    "tessellate_each",
-    "zaslavsky",
-]
+__all__ = ["Slice", "Tiling", "compare_tilings", "load_tiling", "tessellate", "tessellate_each", "zaslavsky"]

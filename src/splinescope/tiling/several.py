@@ -24,11 +24,7 @@ _PROBES_AND_ENDS = 8  # points at which each line asks for them
 
 
 def tessellate_each(
-    model: nn.Module | SplineNetwork,
-    views: Sequence[Slice],
-    *,
-    progress: Progress | bool | None = None,
-    **options: Any,
+    model: nn.Module | SplineNetwork, views: Sequence[Slice], *, progress: Progress | bool | None = None, **options: Any
 ) -> list[Tiling]:
     """The tilings of a network on several slices, each bit for bit as `tessellate(model, view, **options)` gives it.
 

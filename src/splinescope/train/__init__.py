@@ -7,11 +7,4 @@ from .callbacks import lightning_callback, trainer_callback
 from .monitor import TrainingMonitor
 from .schedules import At, Every, LogSpaced
 
-__all__ = [
-    "At",
-    "Every",
-    "LogSpaced",
-    "TrainingMonitor",
-    "lightning_callback",
-    "trainer_callback",
-]
+__all__ = ["At", "Every", "LogSpaced", "TrainingMonitor", "lightning_callback", "trainer_callback"]

@@ -44,18 +44,10 @@ class TrainingMonitor(Result, ABC):
     """What the numbers are, on the vertical axis of `plot`."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        header: dict[str, Any],
-        *,
-        schedule: Schedule | None,
-        metrics: Mapping[str, Metric] | None,
-        out: str | os.PathLike[str] | None,
-        logger: Any,
-        snapshots: bool,
-        budget: float | None,
-        overwrite: bool = False,
-    ) -> None:
+        self, model: nn.Module, header: dict[str, Any], *, schedule: Schedule | None,
+        metrics: Mapping[str, Metric] | None, out: str | os.PathLike[str] | None, logger: Any, snapshots: bool,
+        budget: float | None, overwrite: bool = False,
+    ) -> None:  # fmt: skip
         check_module(model, read=False)
         if snapshots and out is None:
             raise InputError("snapshots need a folder: give out=.")

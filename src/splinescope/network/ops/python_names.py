@@ -24,10 +24,7 @@ untraced(
     role="sum",
 )
 untraced("setitem", "scatter_add", "masked_select", "masked_scatter", role="placed")
-untraced(
-    *("rmatmul", "dot", "inner", "outer", "vdot", "kron", "embedding_bag", "grouped_mm"),
-    role="product",
-)
+untraced(*("rmatmul", "dot", "inner", "outer", "vdot", "kron", "embedding_bag", "grouped_mm"), role="product")
 untraced("addbmm", role="added product")
 untraced("radd", role="sum", elementwise=True)
 untraced("rmul", role="product", elementwise=True)
