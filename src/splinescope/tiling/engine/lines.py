@@ -114,7 +114,11 @@ class LineEngine:
         n, layout = len(ends), self._plan.layout
         segment = layout.segments[0]
         rows = empty_rows(self._plan, segment, 2 * n)
-        run_in_blocks(segment, {name: inputs}, {name: shape}, layout.rows_per_block[0], rows, 2 * n)
+        if self._plan.first is None:
+            run_in_blocks(segment, {name: inputs}, {name: shape}, layout.rows_per_block[0], rows, 2 * n)
+        else:  # ends are the first probes of a line
+            first = self._plan.first.reshape(n, -1, self._plan.first.shape[1])[:, :2]
+            rows[CUTS].reshape(n, 2, -1)[:] = first
         return Stretches(
             (), 0, np.arange(n), np.arange(0, 2 * n + 1, 2), np.arange(2 * n), np.tile(first_names(2), n),
             ends.reshape(-1, 1).copy(), np.full(2 * n, OUTSIDE, np.int32), rows,
@@ -186,7 +190,7 @@ def line_meshes(
         return None
     ends = np.concatenate([view.domain for view in views]).reshape(len(views), 2, 1)
     probes = np.concatenate([ends, np.matmul(probe_weights(program, 2, 1), ends)], 1)
-    plan = make_plan(program, torch.from_numpy(_inputs(views, probes)), rtol, rows, 1, len(views))
+    plan = make_plan(program, torch.from_numpy(_inputs(views, probes)), rtol, rows, 1, len(views), 2)
     needed = [fold.site.units * size for fold, size in zip(plan.folds, plan.layout.row_bytes, strict=False)]
     if plan.factored or max(needed, default=0) > _LONG_TIMES * chunk_bytes:
         return None

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...network.program import Affine, Fold, Product, Program, Tournament, depends_on_input
+from ...network.program import Fold, Product, Program, Tournament, depends_on_input
+from .. import kernels
 from .buffers import Buffers, missing, whole_groups
 from .segments import Segment, cut_into_segments
 
@@ -72,6 +73,7 @@ class Plan:
         tolerances: Per fold, `[U]`: a pre-activation of at most this size is zero.
         tie_tolerances: Per segment and tournament, `[windows]`: the same for ties in a tournament.
         factored: How many folds a chunk meets with rows in factored form; see `rows_factored` and `factored_folds`.
+        first: `[probes, U]` their rows at the first fold, where a product makes them.
         buffers: Memory for rows.
     """
 
@@ -79,6 +81,7 @@ class Plan:
     tolerances: list[np.ndarray]
     tie_tolerances: list[list[np.ndarray]]
     factored: int
+    first: np.ndarray | None
 
     segments: list[Segment] = field(init=False)
     folds: list[Fold] = field(init=False)
@@ -155,32 +158,46 @@ def is_connected(program: Program) -> bool:
 
 
 def make_plan(
-    program: Program, probes: Tensor, rtol: float, rows: str = "auto", dimension: int = 2, lines: int | None = None
-) -> Plan:
-    """Run the probes once: learn shapes and the size of the terms that each pre-activation is summed from.
+    program: Program, probes: Tensor, rtol: float, rows: str = "auto", dimension: int = 2, lines: int | None = None,
+    corners: int | None = None,
+) -> Plan:  # fmt: skip
+    """Run the probes once, to learn the size of the terms that each pre-activation is summed from.
 
     A unit is zero where it is below `rtol` times the largest sum of absolute terms, |W| |x| + |b|, that it has
     at any probe: that is the scale of its rounding error, and it is the same for every chunk. (The row of the
     vertex itself would not do: where all folds meet, the whole row is rounding noise.) If the probes are those of so
     many `lines`, one line after the other, each has tolerances of its own; not for programs with a tournament.
+    If the first probes (of each line) are all `corners` of the domain, the terms of the first segment, which are
+    convex, are the largest there.
     """
-    segments = segments_of(program)
+    layout = _layout_of(program)
     tolerances: list[np.ndarray] = []
     tie_tolerances: list[list[np.ndarray]] = []
     crossing: list[int] = []
     counted = rows == "auto" and dimension > 1
+    first: np.ndarray | None = None
     live = {program.input: probes}
-    for segment in segments:
+    for segment in layout.segments:
         # behind the last fold nothing is compared with zero
-        if segment.next_fold is None and not segment.tournaments and segment.shapes:
+        if segment.next_fold is None and not segment.tournaments:
             break
         if segment.only_product is not None:
-            step, x = segment.steps[0], segment.start(live)
-            tolerances.append(_above_zero(rtol * _largest(step.magnitude(x.abs()), lines), tolerances))
+            step, known = segment.steps[0], live[segment.entry]
+            if segment.small is not None:
+                value, limits = _small_probes(segment.small, known.numpy(), lines)
+            elif segment.fold is not None:
+                x = segment.fold.run(known)
+                value, limits = step.run(x), _largest(step.magnitude(x.abs()), lines)
+            else:  # in whole groups: with the bits that rows of the engine have
+                value = step.run(torch.constant_pad_nd(known, (0, 0, 0, missing(len(known)))))[: len(known)]
+                ends = known.reshape(lines or 1, -1, known.shape[1])[:, :corners].reshape(-1, known.shape[1])
+                limits = _largest(step.magnitude(ends.abs()), lines)
+            first = value.numpy() if segment.fold is None else first
+            tolerances.append(_above_zero(rtol * limits, tolerances))
             tie_tolerances.append([])
-            live = {step.output: step.run(x)}
-            if counted and live[step.output].shape[1] >= _LEAST:
-                crossing.append(_both_signs(live[step.output]))
+            live = {step.output: value}
+            if counted and value.shape[1] >= _LEAST:
+                crossing.append(_both_signs(value))
             continue
         values = dict(live)
         if segment.fold is not None:
@@ -191,23 +208,27 @@ def make_plan(
             sizes[step.output] = step.magnitude(*(sizes[name] for name in step.inputs))
         if segment.next_fold is not None:
             fold = segment.next_fold
-            if not segment.shapes:
-                segment.learn_aliases(fold.cuts(*(values[name] for name in fold.inputs)), values)
             tolerance = rtol * _largest(fold.cut_magnitude(*(sizes[name] for name in fold.inputs)), lines)
             tolerances.append(_above_zero(tolerance, tolerances))
             if counted and fold.site.units >= _LEAST:
                 crossing.append(_both_signs(fold.cuts(*(values[name] for name in fold.inputs))))
-        if segment.tournaments:
-            known = dict(zip((fold.output for fold in program.folds), tolerances, strict=False))
-            tie_tolerances.append([_ties(tournament, known) for tournament in segment.tournaments])
-        else:
-            tie_tolerances.append([])
-        live = segment.learn_shapes(values) if not segment.shapes else {name: values[name] for name in segment.kept}
-    tie_tolerances += [[] for _ in range(len(segments) - len(tie_tolerances))]
-    layout = _layout_of(program)
+        zeros = dict(zip((fold.output for fold in layout.folds), tolerances, strict=False))
+        tie_tolerances.append([_ties(tournament, zeros) for tournament in segment.tournaments])
+        live = {name: values[name] for name in segment.kept}
+    tie_tolerances += [[] for _ in range(len(layout.segments) - len(tie_tolerances))]
     bending = float(np.mean(crossing)) if crossing else 0.0
     factored = factored_folds(layout.folds, layout.widths[:-1], rows, dimension, layout.work, bending)
-    return Plan(layout, tolerances, tie_tolerances, factored)
+    return Plan(layout, tolerances, tie_tolerances, factored, first)
+
+
+def _small_probes(
+    product: tuple[bool, np.ndarray, np.ndarray], x: np.ndarray, lines: int | None
+) -> tuple[Tensor, np.ndarray]:
+    """Values `[probes, U]` behind a small product, and what `_largest` says of the sums of absolute terms."""
+    size, units = product[1].shape
+    values, limits = np.empty((len(x), units)), np.zeros((lines or 1, units))
+    kernels.multiply_probes(x, *product, np.empty(size + 1, np.int64), np.empty(units), values, limits)
+    return torch.from_numpy(values), limits[0] if lines is None else limits
 
 
 def _both_signs(cuts: Tensor) -> int:
@@ -217,7 +238,7 @@ def _both_signs(cuts: Tensor) -> int:
 
 def _above_zero(tolerance: np.ndarray, before: list[np.ndarray]) -> np.ndarray:
     """Where terms are zero at every probe (sums or minima of ReLUs), what they are made of still rounds elsewhere."""
-    return np.where(tolerance > 0.0, tolerance, before[-1].max()) if before else tolerance
+    return tolerance if not before or tolerance.all() else np.where(tolerance > 0.0, tolerance, before[-1].max())
 
 
 def _largest(sizes: Tensor, lines: int | None) -> np.ndarray:
@@ -268,19 +289,6 @@ def _ties(tournament: Tournament, tolerances: dict[str, np.ndarray]) -> np.ndarr
     return ties
 
 
-def learn_shapes(segments: list[Segment], program: Program) -> None:
-    """Run one row: what segments must know of their values."""
-    live = {program.input: torch.zeros(1, *program.input_shape, dtype=torch.float64)}
-    for segment in segments:
-        values = dict(live)
-        steps: list[Affine | Fold] = [*segment.steps]
-        if segment.fold is not None:
-            steps.insert(0, segment.fold)
-        for step in steps:
-            values[step.output] = step.run(*(values[name] for name in step.inputs))
-        live = segment.learn_shapes(values)
-
-
 def _block(width: int) -> int:
     """Rows of this width that run through the torch ops together: what caches hold, and few calls if narrow."""
     if width > 4096:
@@ -313,6 +321,11 @@ def spread(corners: int, count: int) -> np.ndarray:
 def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]],
                   block: int, out: dict[str, np.ndarray], count: int) -> None:  # fmt: skip
     """Fill `out[key][:count]` with the segment's rows for the vertices whose flat values are given."""
+    if segment.small is not None:
+        bent, weight, bias = segment.small
+        flat, (result,) = values[segment.entry], out.values()
+        kernels.multiply(flat[:count], bent, weight, bias, np.empty(len(weight) + 1, np.int64), result)
+        return
     product = segment.only_product
     for start in range(0, count, block):
         stop = min(start + block, count)
@@ -329,5 +342,5 @@ def run_in_blocks(segment: Segment, values: dict[str, np.ndarray], shapes: dict[
             if len(whole) >= stop + more:
                 product.into(segment.start(inputs), torch.from_numpy(whole[start : stop + more]))
                 continue
-        for key, result in segment.run(inputs).items():
-            out[key][start:stop] = result[: stop - start].numpy()
+        for key, found in segment.run(inputs).items():
+            out[key][start:stop] = found[: stop - start].numpy()

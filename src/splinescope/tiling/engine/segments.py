@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ CUTS = ""
 _DENSE_FROM = 0.25  # columns with a larger share of non-zeros are kept dense
 _COLUMN_BLOCK = 64  # columns computed at a time
 _COLUMN_SCALE = 2.0**40
+_SMALL = 1 << 12  # numbers of a matrix whose products cost less than calling a BLAS
 _ALL_AT_ONCE = 128  # columns of so few units are cheaper to know than to ask for
 
 
@@ -104,19 +106,13 @@ class Segment:
         self.all_shapes: dict[str, tuple[int, ...]] = {}
         self._still: dict[str, Tensor] = {}
         self._below: np.ndarray | None = None
-        self._only_product: Product | bool | None = None
         self._columns: dict[str, Columns] = {}
         self._known: np.ndarray | None = None  # bits of the units whose columns are there
         self._lock = threading.Lock()
 
-    @property
+    @cached_property
     def only_product(self) -> Product | None:
         """The matrix product that is all it does, on the fold's output or the input, and all it hands on; or None."""
-        if self._only_product is None and self.shapes:
-            self._only_product = self._find_product() or False
-        return self._only_product or None  # type: ignore[return-value]
-
-    def _find_product(self) -> Product | None:
         if len(self.steps) != 1 or len(self.keys) != 1 or self.tournaments:
             return None
         step = self.steps[0]
@@ -127,6 +123,17 @@ class Segment:
         if isinstance(product, Product) and flat and handed and direct and step.output != given:
             return product
         return None
+
+    @cached_property
+    def small(self) -> tuple[bool, np.ndarray, np.ndarray] | None:
+        """If it is a product of its input, or of ReLUs (True), that is better off without a BLAS: for `multiply`."""
+        product, fold = self.only_product, self.fold
+        if product is None or product.weight.numel() > _SMALL:
+            return None
+        if fold is not None and not (fold.site.op == "relu" and fold.gains.size == math.prod(fold.site.shape)):
+            return None
+        weight = np.ascontiguousarray(product.weight.numpy()[:, : product.weight.shape[1] - product.missing].T)
+        return fold is not None, weight, np.zeros(weight.shape[1]) if product.bias is None else product.bias.numpy()
 
     @property
     def keys(self) -> list[str]:
@@ -141,19 +148,21 @@ class Segment:
             return self.next_fold.site.units
         return math.prod(self.shapes[key])
 
-    def learn_shapes(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Note the shapes of all values that are live in it; those that it hands on are returned."""
+    def learn(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Note shapes, and which of the next fold's inputs are its pre-activations, by one row; what it hands on."""
+        values = dict(given)
+        steps: list[Affine | Fold] = [*self.steps] if self.fold is None else [self.fold, *self.steps]
+        for step in steps:
+            values[step.output] = step.run(*(values[name] for name in step.inputs))
         self.all_shapes = {name: tuple(value.shape[1:]) for name, value in values.items()}
         self.shapes = {name: self.all_shapes[name] for name in self.kept}
+        if self.next_fold is not None:
+            cuts = self.next_fold.cuts(*(values[name] for name in self.next_fold.inputs))
+            for name in self.next_fold.inputs:
+                same = values[name].data_ptr() == cuts.data_ptr() and values[name].numel() == cuts.numel()
+                if same and name in self.kept:
+                    self.aliases.add(name)
         return {name: values[name] for name in self.kept}
-
-    def learn_aliases(self, cuts: Tensor, values: Mapping[str, Tensor]) -> None:
-        """Note which of the next fold's inputs are its pre-activations themselves."""
-        assert self.next_fold is not None
-        for name in self.next_fold.inputs:
-            same = values[name].data_ptr() == cuts.data_ptr() and values[name].numel() == cuts.numel()
-            if same and name in self.kept:
-                self.aliases.add(name)
 
     @property
     def stores_cuts(self) -> bool:
@@ -196,11 +205,14 @@ class Segment:
             self._below = ((values[0] - values[1]) / far).numpy()
         return self._below
 
+    @cached_property
+    def entry(self) -> str:
+        """Name of the input of its fold, or of its first step if it has none."""
+        return (self.steps[0] if self.fold is None else self.fold).inputs[0]
+
     def start(self, values: Mapping[str, Tensor]) -> Tensor:
         """What its only product is taken of: the output of its fold, or the input."""
-        if self.fold is None:
-            return values[self.steps[0].inputs[0]]
-        return self.fold.run(values[self.fold.inputs[0]])
+        return values[self.entry] if self.fold is None else self.fold.run(values[self.entry])
 
     def run(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The rows `[N, size]` of every key, from the shaped values live at the segment's start."""
@@ -273,7 +285,7 @@ def units_in(words: np.ndarray) -> np.ndarray:
 
 
 def cut_into_segments(program: Program, keep_output: bool) -> list[Segment]:
-    """The segments of a program in order; the last one keeps the output's rows if asked to."""
+    """The segments of a program in order, which know their shapes; the last one keeps the output's rows if asked to."""
     keep = {program.output} if keep_output else set()
     needed_after = live_after(program.steps, keep)
     segments: list[Segment] = []
@@ -295,4 +307,8 @@ def cut_into_segments(program: Program, keep_output: bool) -> list[Segment]:
             available.add(step.output)
     last = keep | {name for tournament in tournaments for name in tournament.inputs}
     segments.append(Segment(fold, steps, tournaments, None, last))
+    live = {program.input: torch.zeros(1, *program.input_shape, dtype=torch.float64)}
+    with torch.no_grad():
+        for segment in segments:
+            live = segment.learn(live)
     return segments

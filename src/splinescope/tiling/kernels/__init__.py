@@ -42,3 +42,4 @@ from .polytope_facets import (
 from .polytope_volumes import measure_cells, measure_facets
 from .real_walls import keep_shared, keep_used, mark_lost
 from .sign_bits import count_cutting_units, mix, mix_in_python, nth_cutting_unit, sign_bits
+from .small_products import multiply, multiply_probes

@@ -15,7 +15,6 @@ from ...network.program import Fold, Program
 from ..engine.basis import Basis
 from ..engine.buffers import Buffers
 from ..engine.crossing import crossed_basis, first_basis
-from ..engine.plan import learn_shapes
 from ..engine.rows_factored import box, touching
 from ..engine.segments import Segment, cut_into_segments
 from ..slice import Slice
@@ -73,7 +72,5 @@ class ProgramAtPoints:
 def _segments(program: Program) -> list[Segment]:
     """The segments of a program with its output, however large."""
     if program not in _SEGMENTS:
-        segments = cut_into_segments(program, keep_output=True)
-        learn_shapes(segments, program)
-        _SEGMENTS[program] = segments
+        _SEGMENTS[program] = cut_into_segments(program, keep_output=True)
     return _SEGMENTS[program]
