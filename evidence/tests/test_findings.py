@@ -14,9 +14,10 @@ import splinescope as ss
 import splinescope_research
 from splinescope_evidence import ids
 from splinescope_evidence.framework.cards import Card, Line, card_of, cards, filled, joined, reckoning
-from splinescope_evidence.framework.findings import counted, findings, in_reading_order
+from splinescope_evidence.framework.findings import STRIP, counted, findings, in_reading_order, page_of
 from splinescope_evidence.framework.pages import read_known, repeated
 from splinescope_evidence.framework.pictures import alike
+from splinescope_evidence.framework.registry import document_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECORDS = read_known(DOCS / "evidence.json")
@@ -44,17 +45,13 @@ def test_every_experiment_has_a_card_and_every_claim_of_it_a_line() -> None:
             assert len({record["claims"][number - 1]["verdict"] for number in line.numbers}) == 1, record["id"]
 
 
-def _read(page: Path) -> int:
-    """Words that a reader reads: without tags, targets of links, directives and the titles of pictures."""
-    text = re.sub(r"<[^>]*>|!\[[^\]]*\]|\]\([^)]*\)|^(:|```|\().*$", " ", page.read_text(encoding="utf-8"), flags=re.M)
-    return len(text.split())
-
-
 def test_the_findings_are_short() -> None:
-    words = {page.name: _read(page) for page in PAGES}
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in PAGES}
     assert words["evidence.md"] < 1500
     assert words["corrections.md"] < 1200
-    assert sum(words.values()) + sum(map(_read, (DOCS / "open_questions").glob("*.md"))) < 16_000
+    assert sum(words.values()) < 16_000
+    questions = sum(len(page.read_text(encoding="utf-8").split()) for page in (DOCS / "open_questions").glob("*.md"))
+    assert questions < 4_000
 
 
 @pytest.mark.parametrize("name", cards())
@@ -69,6 +66,27 @@ def test_a_card_is_plain(name: str) -> None:
     assert card.call
     package, *names = re.match(r"[\w.]+", card.call)[0].split(".")  # type: ignore[index]
     functools.reduce(getattr, names, {"ss": ss, "splinescope_research": splinescope_research}[package])
+
+
+def test_a_figure_has_a_caption_and_a_strip_has_its_own() -> None:
+    """It says what is plotted and what to notice; strips of intervals, drawn from records, share one."""
+    for name, card in cards().items():
+        strip = not card.figure and not (FIGURES / f"{name}.png").is_file()
+        assert bool(card.shows) != strip, name
+        page = (DOCS / "findings" / f"{page_of({'id': name, 'document': document_of(name)})}.md").read_text(
+            encoding="utf-8"
+        )
+        below = page.partition(f"({name})=")[2].partition("\n- ")[0]
+        assert f"\n*{STRIP if strip else card.shows}*" in below, name
+
+
+@pytest.mark.parametrize("name", cards())
+def test_a_card_is_read_in_a_minute(name: str) -> None:
+    """Some 120 words of claims and evidence, and a caption of one or two sentences."""
+    card = cards()[name]
+    texts = [re.sub(r"\{[^}]+\}", "1", f"{line.says} {line.found}") for line in card.lines]
+    assert sum(len(text.split()) for text in texts) <= 150
+    assert len(card.shows.split()) <= 40
 
 
 def test_a_bar_in_a_correction_ends_no_cell() -> None:

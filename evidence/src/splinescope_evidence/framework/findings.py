@@ -38,8 +38,7 @@ INTRODUCED = {
 """What a reader should know before the first card of a page."""
 
 STRIP = (
-    "For each claim, the number or interval that decides it. The dashed line is the threshold; the claim holds on the "
-    "shaded side."
+    "The number or interval that decides each claim, beside its threshold (dashed); the claim holds on the shaded side."
 )
 """The caption of a strip of intervals."""
 
@@ -255,8 +254,9 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
     picture = card.figure or f"figures/{card.id}.{'png' if card.id in figures else 'svg'}"
     text = [f"({card.id})=", f"{head} {title}", "", f"![{title.partition(':')[0]}]({picture})", ""]
     shown = STRIP if picture.endswith(".svg") else card.shows
-    place = f" In the {_document(record)}: {place_of(card.id)}." if place_of(card.id) else ""
-    text += [f"*{shown}*{place}".removeprefix("**").strip(), ""]
+    place = place_of(card.id)
+    said = not place or place.lower() in title.lower()
+    text += [f"*{shown}*{'' if said else f' In the {_document(record)}: {place}.'}".removeprefix("**").strip(), ""]
     for line, claim in _claims(record, twice):
         mark = "†" if set(line.numbers) & set(revised) else ""
         whose = {"ours": "(ours) ", "question": "(question) ", "paper": ""}[line.kind]
