@@ -136,6 +136,32 @@ def star() -> None:
         _shrink(IMAGES / f"star{ending}.png", 192)
 
 
+def cost() -> None:
+    """CPU time against tiles, from the table of the benchmarks."""
+    import csv
+
+    with (ROOT / "docs" / "benchmarks" / "tiling.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    kinds = {"MLP": "o", "ConvNet": "s", "": "D"}  # fully connected, convolutional, residual
+    for ending, styles in (("", []), ("-dark", ["splinescope.plot.dark"])):
+        with plt.style.context(["splinescope.plot.house", *styles]):
+            figure, ax = plt.subplots(figsize=(7, 3.8), layout="constrained")
+            for microseconds in (1, 10, 100):
+                ax.plot([1e3, 3e6], [1e-3 * microseconds, 3 * microseconds], ":", color="0.6", linewidth=1)
+                ax.text(3.3e6, 3 * microseconds, f"{microseconds} µs a tile", va="center", fontsize="small")
+            for kind, marker in kinds.items():
+                own = [r for r in rows if next(k for k in kinds if k in r["network"].replace("DQN", "MLP")) == kind]
+                tiles = [int(r["tiles"].replace(",", "")) for r in own]
+                seconds = [float(r["CPU s"]) for r in own]
+                ax.plot(
+                    tiles, seconds, marker, label={"MLP": "fully connected", "": "residual"}.get(kind, "convolutional")
+                )
+            ax.set(xscale="log", yscale="log", xlabel="tiles on a plane", ylabel="CPU seconds", xlim=(7e2, 1.6e7))
+            ax.legend(loc="upper left")
+            figure.savefig(IMAGES / f"cost{ending}.png", dpi=160, facecolor=figure.get_facecolor())
+        _shrink(IMAGES / f"cost{ending}.png", 64)
+
+
 def thumbnails() -> None:
     """What pages show as `images/gallery/TOPIC-NAME.png`: an example's first plane, surface or chart, without axes."""
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
@@ -214,7 +240,14 @@ def _screen(page: Path, out: Path) -> None:
 
 def main(parts: list[str]) -> None:
     """Run the examples of these parts and keep the first figure of each."""
-    others = {"hero": hero, "film": film, "first-steps": first_steps, "star": star, "thumbnails": thumbnails}
+    others = {
+        "hero": hero,
+        "film": film,
+        "first-steps": first_steps,
+        "star": star,
+        "cost": cost,
+        "thumbnails": thumbnails,
+    }
     for part in parts or [*PICTURES, *others]:
         if part in others:
             others[part]()

@@ -44,8 +44,8 @@ STRIP = (
 
 OVERVIEW = """# Findings
 
-Do the figures and theorems of four papers hold when measured? Each mark is one claim, in the paper's own order.
-Click it for its card: the claim, our figure, one number and the command.
+Do the figures and theorems of three papers and an essay hold when measured? Each mark is one claim, in its document's
+order. Click it for its card: the claim, our figure, one number and the command.
 
 <div class="wide">
 
