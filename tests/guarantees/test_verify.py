@@ -207,9 +207,13 @@ def test_strict_ends_are_no_inputs_and_equality_is_unsafe_unless_strict(tmp_path
     assert verdict.witness is not None
     assert 0 < verdict.witness.x[0] < 1
     for strict, volume in ((False, 1.0), (True, 0.0)):  # relu(x) is 0 for all x <= 0
-        unsafe = verify(net, Property.never([1.0], 0.0, strict=strict), (-1.0, 1.0), complete=True).unsafe
-        assert unsafe is not None
-        assert unsafe.volume == pytest.approx(volume)
+        for level in (0.0, 0.9):  # with a violation besides, above that level
+            touched = Property.never([1.0], 0.0, strict=strict) & Property.between(0, high=1.0 - level)
+            found = verify(net, touched, (-1.0, 1.0), complete=True)
+            assert found.unsafe is not None
+            assert found.unsafe.volume == pytest.approx(volume + level)
+            assert found.unsafe.certainty == "bound"  # rounding decides about half of the set
+            assert "0 and 0" in found.reason
 
 
 def test_an_equality_of_outputs_is_met_where_they_pass_it_and_a_tie_where_they_only_touch(tmp_path: Path) -> None:
@@ -364,19 +368,16 @@ def test_a_hundred_classes_are_decided_although_a_tiling_keeps_fewer_outputs() -
 
 @pytest.mark.parametrize("ending", [nn.Sigmoid(), nn.Tanh(), nn.Softmax(1), nn.LogSoftmax(1)])
 def test_endings_bend_outputs_so_that_only_comparisons_of_two_are_decided(ending: nn.Module) -> None:
-    plain = mlp(2, 6, 3, seed=1)
+    plain, asked = mlp(2, 6, 3, seed=1), Property.between(0, -2.0, 2.0)
     model, over = nn.Sequential(plain, ending), (-1.0, 1.0)
     with pytest.raises(ss.UnsupportedModelError, match="ends in"):
-        verify(model, Property.between(0, -2.0, 2.0), over)
+        verify(model, asked, over)
     for winner in range(3):
         found, expected = (verify(m, Property.class_wins(winner), over) for m in (model, plain))
         assert found.holds is expected.holds
         assert found.witness is None or found.witness.confirmed
     same = ss.trace(model, torch.zeros(1, 2, dtype=torch.float64))  # ends before it
-    assert (
-        verify(same, Property.between(0, -2.0, 2.0), over).margin
-        == verify(plain, Property.between(0, -2, 2), over).margin
-    )
+    assert verify(same, asked, over).margin == verify(plain, asked, over).margin
     if isinstance(ending, (nn.Sigmoid, nn.Tanh)):
         assert verify(model, Property.monotone(0), over).holds is verify(plain, Property.monotone(0), over).holds
     else:

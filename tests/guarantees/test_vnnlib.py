@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import splinescope as ss
 from splinescope.guarantees import Property, read_vnnlib
@@ -103,6 +104,17 @@ def test_what_cannot_be_held_or_is_no_text_is_refused(tmp_path: Path, content: s
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ss.FileFormatError, match=words):
         read_vnnlib(file)
+
+
+def test_conditions_that_no_output_changes_are_told_as_such(tmp_path: Path) -> None:
+    net, box = torch.nn.Linear(2, 2), "".join(f"(assert (<= -1 X_{i} 1))\r\n" for i in range(2))
+    never, always = ("(< Y_0 Y_0)", "false", "(or)", "(< X_1 X_1)"), ("(<= Y_0 Y_0)", "true", "(and)", "(>= 1.E0 1)")
+    for asked, holds, words in (
+        *((a, True, "any network") for a in never),
+        *((a, False, "every input") for a in always),
+    ):
+        verdict = ss.verify(net, read(tmp_path, f"{HEAD}{box}(assert {asked})"))
+        assert (verdict.holds, words in verdict.reason) == (holds, True)
 
 
 @needs_real_networks

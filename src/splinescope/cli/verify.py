@@ -87,14 +87,14 @@ def _plain(found: Any, margin: bool) -> dict[str, Any]:
     if found.witness is not None:
         witness = found.witness
         result["witness"] = {"x": witness.x.reshape(-1).tolist(), "y": witness.y.reshape(-1).tolist(),
-                             "excess": witness.excess, "seen_by": witness.seen_by,
+                             "excess": witness.excess if witness.excess < float("inf") else None,
+                             "seen_by": witness.seen_by,
                              "confirmed": witness.confirmed}  # fmt: skip
         if witness.tensors:
             result["witness"]["tensors"] = {name: array.tolist() for name, array in witness.tensors.items()}
     if margin and found.holds and found.margin != float("inf"):
         result["margin"] = found.margin
     if found.unsafe is not None:
-        unsafe = found.unsafe
-        result["unsafe"] = {"volume": unsafe.volume, "share": unsafe.share, "polytopes": len(unsafe),
-                            "rounding": unsafe.rounding, "certainty": unsafe.certainty}  # fmt: skip
+        told = ("volume", "share", "rounding", "certainty")
+        result["unsafe"] = {"polytopes": len(found.unsafe)} | {name: getattr(found.unsafe, name) for name in told}
     return result

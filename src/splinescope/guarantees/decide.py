@@ -62,7 +62,7 @@ def decide(
         if len(met):
             at_point.found = (int(met[np.argmin(values[met])]), part.view, values)
         elif (values - errors <= 0).any():
-            at_point.tie = (float(values[low]), float(errors[low]), _sides(program, part.clauses[low], part.view))
+            at_point.tie = (float(values[low]), float(errors[low]), sides_of(program, part.clauses[low], part.view))
         return at_point
     strict = np.array([clause.strict.any() for clause in part.clauses])
     collected = Collected(part.view, np.zeros(len(strict)), strict, part.whole) if complete else None
@@ -77,7 +77,7 @@ def decide(
     points, values = samples(formed.program, part.view)
     search.see(points, values)
     found = _violation(part, formed, search, real) or (
-        _crossed(program, part, formed, points) if real is None else None
+        crossing(program, part, formed, points) if real is None else None
     )
     if found is None or complete:
         rounds, finished = 0, False
@@ -97,14 +97,14 @@ def decide(
     low = int(np.argmin(search.lowest))
     if found is None and real is None and search.stopped is None:
         nearer = [search.where[low] + 10.0**-k * (points - search.where[low]) for k in range(1, 6)]
-        found = _crossed(program, part, formed, np.concatenate(nearer))
+        found = crossing(program, part, formed, np.concatenate(nearer))
     decided = Decided(
         found, None, search.stopped, search.tiles, search.cells, float(search.error.max()), float(search.lowest[low]),
         part.view.inputs(search.where[low : low + 1])[0], collected,
     )  # fmt: skip
     if found is None and (search.lowest - search.error <= 0).any():
         assert decided.where is not None
-        sides = _sides(program, part.clauses[low], decided.where)
+        sides = sides_of(program, part.clauses[low], decided.where)
         decided.tie = (float(search.lowest[low]), float(search.error[low]), sides)
     if found is not None and not complete:
         decided.stopped = None
@@ -188,7 +188,7 @@ def _values_with_errors(formed: Formed, x: np.ndarray, real: Formed | None) -> t
     return values, 1e-10 * (1.0 + np.abs(values))
 
 
-def _sides(program: Program, clause: Clause, x: np.ndarray) -> tuple[float, float]:
+def sides_of(program: Program, clause: Clause, x: np.ndarray) -> tuple[float, float]:
     """Of the row of a clause that is farthest from being met at an input: terms above, and what they are compared with.
 
     For `Y_1 - Y_0 <= 0` these are Y_1 and Y_0, for `2 Y_0 <= 3` they are 2 Y_0 and 3.
@@ -201,16 +201,7 @@ def _sides(program: Program, clause: Clause, x: np.ndarray) -> tuple[float, floa
     left = np.where(alone, -clause.ends, np.where(above, terms, 0).sum(1))
     right = np.where(alone, 0, clause.ends) - rest
     row = int(np.argmax(left - right))
-    return float(left[row]), float(right[row])
-
-
-def _crossed(
-    program: Program, part: Part, formed: Formed, points: np.ndarray
-) -> tuple[int, np.ndarray, np.ndarray] | None:
-    """As `_violation`, for a clause with an equality of outputs, which is never met by more than rounding."""
-    if (met := crossing(program, part, points)) is None:
-        return None
-    return *met, error_at(formed.program, torch.from_numpy(met[1][None]))[0][0]
+    return float(left[row]) + 0.0, float(right[row]) + 0.0  # no -0
 
 
 def _violation(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..network import SplineNetwork
 from ..network.program import Affine, Program
 from ..support.checks import check_positive
-from ..support.display import Certainty, Result, in_words, table
+from ..support.display import Certainty, Result
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress, telling
 from .decide import checked_limits, least_values
@@ -45,17 +45,10 @@ class Difference(Result):
     tiles: int
     certainty: Certainty = field(default="exact", kw_only=True)
 
-    def __repr__(self) -> str:
-        asked = "" if self.eps is None else f", below {self.eps:g}: {self.below}"
-        return f"Difference({self.largest.max():.6g} at most{asked}, {self.certainty})"
-
-    def summary(self) -> str:
-        """The largest difference of each output."""
-        rows = [("largest differences", in_words(self.largest)), ("tiles", f"{self.tiles:,}")]
-        if self.eps is not None:
-            words = {True: "yes", False: "no", None: "hangs on rounding"}[self.below]
-            rows.append((f"all below {self.eps:g}", words))
-        return f"{self!r}\n{table(rows)}\n{self.assurance} Rounding: at most {self.tolerance:.2g}."
+    def _shown(self) -> list[tuple[str, Any]]:
+        words = {True: "yes", False: "no", None: "hangs on rounding"}[self.below]
+        asked = [] if self.eps is None else [(f"all below {self.eps:g}", words)]
+        return [("largest", self.largest), *asked, ("tolerance", self.tolerance), ("tiles", self.tiles)]
 
 
 def difference(

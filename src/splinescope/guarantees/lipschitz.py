@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..network import SplineNetwork
 from ..network.program import Affine, Fold, Program, Tournament
-from ..support.display import Certainty, Result, brief, table
+from ..support.display import Certainty, Result
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress
 from ..tiling.cells.hull import MOST_DIMENSIONS, unit_box
@@ -59,18 +59,9 @@ class Lipschitz(Result):
     where: str
     certainty: Certainty = field(default="exact", kw_only=True)
 
-    def __repr__(self) -> str:
-        return f"Lipschitz({self.constant:.12g} in the {self.norm:g}-norm over {self.where}, {self.certainty})"
-
-    def summary(self) -> str:
-        """The constant, of what it is, and where."""
-        rows = [
-            ("constant", f"{self.constant:.15g}"), ("rounding, at most", f"{self.rounding:.2g}"),
-            ("norm", f"{self.norm:g}"), ("over", self.where),
-            ("attained at", brief(self.point) if self.point.size > 8 else str(self.point.tolist())),
-            ("tiles", f"{self.tiles:,}"),
-        ]  # fmt: skip
-        return f"{table(rows)}\n{self.assurance}"
+    def _shown(self) -> list[tuple[str, Any]]:
+        shown = ("constant", "rounding", "norm", "where", "point", "tiles")
+        return [(name, getattr(self, name)) for name in shown]
 
 
 def lipschitz(
@@ -142,16 +133,10 @@ def lipschitz(
     else:
         offset = outputs(own, point)[0] - slope @ point.reshape(-1)
     return Lipschitz(
-        best.value,
-        rounding,
-        float(norm),
-        point.reshape(program.input_shape),
-        slope,
-        offset,
-        sum(tiling.count for _, tiling in found),
-        where,
+        best.value, rounding, float(norm), point.reshape(program.input_shape), slope, offset,
+        sum(tiling.count for _, tiling in found), where,
         certainty="exact" if rounding <= _EXACT * best.value else "bound",
-    )
+    )  # fmt: skip
 
 
 def _sides(size: int) -> list[Slice]:

@@ -17,6 +17,8 @@ from ..tiling.slice import Slice
 from .rounding import least_share
 from .witness import Witness
 
+_UNSURE = 0.1  # share of an unsafe set's volume: more in doubt makes it a bound
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict(Result):
@@ -94,6 +96,8 @@ class Collected:
     strict: np.ndarray  # [clauses] whether equality is safe
     whole: float | None = None  # volume of the set, where the slice is a box about several that overlap
     rounding: float = 0.0
+    # the most volume in doubt of one tile, its clause, where the clause's values are closest
+    doubt: tuple[float, int, np.ndarray | None] = (0.0, 0, None)
     polytopes: list[np.ndarray] = field(default_factory=list)
     volumes: list[float] = field(default_factory=list)
     clauses: list[int] = field(default_factory=list)
@@ -103,7 +107,8 @@ class Collected:
         """Of the parts of one slice."""
         lists = [[one for p in pieces for one in getattr(p, name)] for name in ("polytopes", "volumes", "clauses")]
         rounding = sum(piece.rounding for piece in pieces)
-        return cls(view, pieces[0].error, pieces[0].strict, pieces[0].whole, rounding, *lists)
+        doubt = max((piece.doubt for piece in pieces), key=lambda one: one[0])
+        return cls(view, pieces[0].error, pieces[0].strict, pieces[0].whole, rounding, doubt, *lists)
 
     def take(self, leaf: Leaf) -> None:
         """Keep the tiles of a leaf on which some clause is met at every corner.
@@ -117,16 +122,23 @@ class Collected:
         met = (highs <= self.error) & (~self.strict | (lows < -self.error))
         unsafe, d = np.asarray(met.any(1)), self.view.dimension
         # the share of a tile that may be on the other side of zero; of an unsafe one by the clause that leaves least
-        doubt = np.where(
-            unsafe, np.where(met, least_share(-highs, -lows, self.error, d), 1.0).min(1),
-            least_share(lows, highs, self.error, d).sum(1),
-        )  # fmt: skip
+        left = np.where(met, least_share(-highs, -lows, self.error, d), 2.0)
+        met_by = least_share(lows, highs, self.error, d)
+        doubt = np.where(unsafe, left.min(1), met_by.sum(1).clip(max=1.0))
+        clauses = np.where(unsafe, left.argmin(1), met_by.argmax(1))
         for some in (unsafe, ~unsafe & (doubt > 0)):
             chosen = tiles.chosen(some)
             if not len(chosen):
                 continue
             volumes, errors = chosen.sizes(leaf.points), shape_rounding(chosen, leaf.points)[0]
-            self.rounding += float((errors + doubt[some] * (volumes + errors)).sum())
+            loose = doubt[some] * (volumes + errors)
+            self.rounding += float((errors + loose).sum())
+            if loose.max() > self.doubt[0]:
+                tile = int(loose.argmax())
+                corners = chosen.corners[chosen.offsets[tile] : chosen.offsets[tile + 1]]
+                clause = int(clauses[some][tile])
+                closest = corners[np.abs(leaf.values[corners, clause]).argmin()]
+                self.doubt = (float(loose[tile]), clause, leaf.points[closest].copy())
             if some is unsafe:
                 self.polytopes += np.split(leaf.points[chosen.corners], chosen.offsets[1:-1])
                 self.volumes += volumes.tolist()
@@ -149,7 +161,8 @@ class UnsafeSet(Result):
         volume: Of all of them together that have the dimension of the set.
         share: `volume` as a share of that of the set.
         rounding: A proven bound of how far `volume` is off.
-        certainty: "exact"; "bound" where the verdict is a tie, since rounding decides what is in the set.
+        certainty: "exact"; "bound" where rounding decides what is in the set: the verdict is a tie, or `rounding` is
+            more than a tenth of the volume.
     """
 
     view: tuple[Slice, ...]
@@ -171,7 +184,7 @@ class UnsafeSet(Result):
         return [("polytopes", len(self)), ("volume", self.volume), ("share", self.share)]
 
     @classmethod
-    def joined(cls, collected: Sequence[Collected], certainty: Certainty) -> UnsafeSet:
+    def joined(cls, collected: Sequence[Collected], tied: bool) -> UnsafeSet:
         """Of several searches."""
         parts = np.repeat(np.arange(len(collected)), [len(c.polytopes) for c in collected])
         volumes = np.array([v for c in collected for v in c.volumes])
@@ -179,9 +192,9 @@ class UnsafeSet(Result):
         full = np.array([c.view.dimension == most for c in collected], bool)
         whole = sum(c.view.size if c.whole is None else c.whole for c in collected if c.view.dimension == most)
         total = float(volumes[full[parts]].sum())
-        rounding = sum(c.rounding for c in collected if c.view.dimension == most) + len(volumes) * UNIT * total
+        rounding = float(sum(c.rounding for c in collected if c.view.dimension == most) + len(volumes) * UNIT * total)
         return cls(
             tuple(c.view for c in collected), tuple(p for c in collected for p in c.polytopes), parts,
             np.array([n for c in collected for n in c.clauses], int), volumes, total, total / whole if whole else 0.0,
-            float(rounding), certainty,
+            rounding, "bound" if tied or rounding > _UNSURE * total else "exact",
         )  # fmt: skip

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from ..network import SplineNetwork
 from ..network.program import Program
 from ..support.checks import check_index, check_module, check_positive, check_whole
-from ..support.display import Certainty
 from ..support.errors import InputError, LimitReached
 from ..support.progress import Progress, check_progress, telling
 from ..support.worker_processes import share
@@ -26,7 +25,7 @@ from ..tiling.measures.differentiate import outputs
 from ..tiling.measures.maps import inner_points
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tessellate
-from .decide import BEFORE_ATTACK, Decided, decide, decide_in_process, least_value
+from .decide import BEFORE_ATTACK, Decided, decide, decide_in_process, least_value, sides_of
 from .models import as_network, check_ending, checked_program, is_smooth, joined, near
 from .property import Property
 from .sets import Part, parts_of, shared_out, view_of
@@ -133,6 +132,14 @@ def verify(
         return run.verdict(started)
 
 
+def _by_how_much(excess: float) -> str:
+    if np.isinf(excess):
+        return " by every input of the set: nothing else is asked"
+    if excess > 0:
+        return f" by {excess:.6g}"
+    return ", by equality" if excess == 0 else ": next to the witness, outputs pass the equality"
+
+
 @dataclass
 class _Run:
     """One call of `verify`, part by part; without a model and a network of its own it is about several."""
@@ -157,12 +164,13 @@ class _Run:
         witness: Witness | None = None
         decided: list[Decided] = []
         stopped: str | None = None
-        collected: list[Collected] = []
+        collected: list[tuple[Part, Collected]] = []
         for part in self.parts:
             found = list(self._decided(part, sum(one.tiles for one in decided)))
             decided += found
             pieces = [one.collected for one in found if one.collected is not None]
-            collected += [Collected.merged(part.view, pieces)] if isinstance(part.view, Slice) and pieces else []
+            if isinstance(part.view, Slice) and pieces:
+                collected.append((part, Collected.merged(part.view, pieces)))
             violated = [one.found for one in found if one.found is not None]
             if violated and witness is None:
                 witness = self._as_witness(part, *min(violated, key=lambda one: one[2][one[0]]))
@@ -171,20 +179,20 @@ class _Run:
                 break
         rounding = max((one.rounding for one in decided), default=0.0)
         ties = [one.tie for one in decided if one.tie is not None]
-        known: Certainty = "exact" if witness is not None or not ties else "bound"
-        unsafe = UnsafeSet.joined(collected, known) if self.complete and not stopped else None
+        tied = witness is None and bool(ties)
+        unsafe = UnsafeSet.joined([c for _, c in collected], tied) if self.complete and not stopped else None
         sure = self.tolerance is None
         beside = "" if sure else " Not rigorous: that of a smooth network leaves out rounding."
         counts = (sum(one.tiles for one in decided), sum(one.cells for one in decided), time.monotonic() - started)
         if witness is not None:
             lowest = min(decided, key=lambda one: one.lowest)
             margin = (lambda: (lowest.lowest, lowest.where)) if unsafe is not None else None
-            by = (
-                f" by {witness.excess:.6g}"
-                if witness.excess > 0
-                else ": next to the witness, outputs pass the equality"
-            )
-            reason = f"Violated{by}.{beside}"
+            reason = f"Violated{_by_how_much(witness.excess)}.{beside}"
+            if unsafe is not None and unsafe.certainty == "bound":
+                part, of_part = max(collected, key=lambda one: one[1].doubt[0])
+                reason += f" {self._doubt(unsafe, part, of_part)}"
+            elif self.complete and unsafe is None:
+                reason += f" The whole unsafe set is not known: {stopped}."
             return Verdict(False, witness, sure, rounding, -witness.excess, reason, *counts, unsafe, margin)
         if stopped:
             return Verdict(None, None, False, rounding, -np.inf, f"Undecided: {stopped}.", *counts)
@@ -195,11 +203,24 @@ class _Run:
             reason = f"A tie: {both} are {value:.3g} apart, and {what} {error:.3g}."
             return Verdict(None, None, False, max(rounding, error), value, reason, *counts, unsafe)
         if not self.parts:
-            reason = "Holds: no input meets the property's conditions on inputs."
+            reason = (
+                "Holds for any network: a counterexample's conditions contradict each other, or no input meets them."
+            )
             return Verdict(True, None, True, 0.0, np.inf, reason, *counts, unsafe, lambda: (np.inf, None))
         what = "the rounding" if sure else "the difference of the smooth network and the tiled one"
         reason = f"Holds for all inputs of the set, by more than {what}, {rounding:.3g}.{beside}"
         return Verdict(True, None, sure, rounding, 0.0, reason, *counts, unsafe, self._exact_margin if sure else None)
+
+    def _doubt(self, unsafe: UnsafeSet, part: Part, found: Collected) -> str:
+        """What is known of a set's volume, and the two values that rounding does not tell apart."""
+        least, most = max(unsafe.volume - unsafe.rounding, 0.0), unsafe.volume + unsafe.rounding
+        most = min(most, unsafe.volume / unsafe.share) if unsafe.share else most
+        said = f"The unsafe set's volume is between {least:.6g} and {most:.6g}"
+        _, clause, place = found.doubt
+        if place is None:
+            return f"{said}."
+        a, b = sides_of(self.program, part.clauses[clause], found.view.inputs(place[None])[0])
+        return f"{said}: {a:.12g} and {b:.12g} differ by less than rounding, {found.error[clause]:.3g}."
 
     def _decided(self, part: Part, tiles: int) -> Iterator[Decided]:
         """One decision about a part, or several about parts of it by workers."""
@@ -255,7 +276,8 @@ class _Run:
         by, seen_y = (None, None) if own is None else own
         every = x.reshape(-1) if self.places is None else x.reshape(-1)[self.places]
         tensors = self.asked.tensors(every, y.reshape(-1) if seen_y is None else seen_y.reshape(-1))
-        return Witness(x, y, part.numbers[clause], -float(values[clause]), by, seen_y, confirmed, tensors)
+        excess = -float(values[clause]) if rows.outputs.any() or rows.inputs.any() else np.inf
+        return Witness(x, y, part.numbers[clause], excess, by, seen_y, confirmed, tensors)
 
     def _exact_margin(self) -> tuple[float, np.ndarray | None]:
         """The least value of any clause, within the limits of the call anew."""

@@ -15,7 +15,7 @@ from ..support.display import Shown
 from ..support.evaluating import evaluating
 from ..tiling.measures.differentiate import blocks
 from ..tiling.slice import Slice
-from .forms import with_forms
+from .forms import Formed, with_forms
 from .rounding import error_at
 from .sets import Part, is_box
 
@@ -36,7 +36,7 @@ class Witness(Shown):
         x: It, of the network's input shape, float64.
         y: The network's outputs there in float64.
         clause: Which clause of the property it meets.
-        excess: By how much: all of the clause's constraints are met by at least this.
+        excess: By how much: all of the clause's constraints are met by at least this (infinite: it has none).
         seen_by: What else ran it: "torch.float32", "onnxruntime"; None if nothing did.
         seen_y: What that gave.
         confirmed: Whether that is unsafe as well; False: only float64 sees the violation.
@@ -121,8 +121,11 @@ def descend(program: Program, view: Slice, points: np.ndarray, values: np.ndarra
     return np.asarray(t.numpy())
 
 
-def crossing(program: Program, part: Part, points: np.ndarray) -> tuple[int, np.ndarray] | None:
-    """A clause that asks for an equality of outputs, and an input next to one that meets it; None if none is found.
+def crossing(
+    program: Program, part: Part, formed: Formed, points: np.ndarray
+) -> tuple[int, np.ndarray, np.ndarray] | None:
+    """A clause that asks for an equality of outputs, an input next to one that meets it, and values of all clauses
+    there, which are never below zero by more than rounding; None if none is found.
 
     Between two inputs of the set with outputs surely below and surely above, a continuous network has the value itself.
     Halving brings them close together, so that bounds show all other rows of the clause to hold in between.
@@ -152,7 +155,8 @@ def crossing(program: Program, part: Part, points: np.ndarray) -> tuple[int, np.
         surely = (value[:, 0] < -error[:, 0]) & (value[:, 1] > error[:, 1])
         surely &= (np.delete(around + reach, pair, 1) < 0).all(1)
         if surely.any():
-            return number, np.clip(view.inputs(a[surely][:1])[0], ends.min(0), ends.max(0))
+            found = np.clip(view.inputs(a[surely][:1]), ends.min(0), ends.max(0))
+            return number, found[0], error_at(formed.program, torch.from_numpy(found))[0][0]
     return None
 
 
