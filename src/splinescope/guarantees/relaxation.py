@@ -7,13 +7,10 @@ matrix, whatever the fold and the steps between: skips, clamps and maxima includ
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, hstack, vstack
 from torch import Tensor
 
 from ..tiling.cells.tiles import Tiles
@@ -21,6 +18,7 @@ from ..tiling.engine.plan import Plan
 from ..tiling.engine.rows_plain import PlainRows
 from ..tiling.engine.segments import CUTS, Segment
 from ..tiling.measures.differentiate import blocks
+from ..tiling.measures.tile_shapes import UNIT
 from .forms import FORMS, Formed
 from .kernels.tile_bounds import form_bounds
 
@@ -65,47 +63,44 @@ def relaxation_of(plan: Plan, formed: Formed) -> Relaxation | None:
     segments = plan.segments[: folds + 1]
     if not folds:
         return None
-    steps = [_step(before, after) for before, after in pairwise(segments)]
-    heads = [_cuts(segment) for segment in segments[:folds]]
-    # what of each state matters behind its fold, beside the pre-activations
-    passed = [np.flatnonzero(np.diff(through.tocsc().indptr)) for _, through, _ in steps]
-    layers = []
-    for i, (gained, through, constant) in enumerate(steps):
-        weight = hstack([gained, through[:, passed[i]]]).tocsr()
-        if i + 1 < folds:
-            cut, cut_constant = heads[i + 1]
-            weight = vstack([cut @ weight, weight[passed[i + 1]]]).tocsr()
-            constant = np.concatenate([cut @ constant + cut_constant, constant[passed[i + 1]]])
-        else:
-            place = _place(segments[folds], FORMS)
-            weight, constant = weight[place], constant[place]
-        layers.append((weight, constant))
-    by_input, by_output = (_bands(matrices) for matrices in ([w.T.tocsr() for w, _ in layers], [w for w, _ in layers]))
+    place, following = _place(segments[folds], FORMS), segments[folds].next_fold
+    wanted = np.arange(place.start, place.stop) + (0 if following is None else following.site.units)
+    layers, sizes = list[Entries](), [len(wanted)]
+    biases, passed = list[np.ndarray](), list[np.ndarray]()
+    for before, after, fold in reversed(list(zip(segments[:-1], segments[1:], plan.folds, strict=False))):
+        (to, into, weights), constant = _layer(before, after, wanted)
+        units = fold.site.units
+        kept = np.unique(into[into >= units])  # what of the state matters behind its fold, beside the pre-activations
+        wanted = np.concatenate([np.arange(units), kept])
+        layers.append((to, np.searchsorted(wanted, into), weights))
+        sizes, biases, passed = [len(wanted), *sizes], [constant, *biases], [kept - units, *passed]
+        if sum(len(each[2]) for each in layers) > _MOST_NUMBERS:
+            return None
+    layers.reverse()
+    by_input = _bands([(into, to, weights) for to, into, weights in layers], sizes[:-1])
+    by_output = _bands(layers, sizes[1:])
     if len(by_input[0]) + len(by_output[0]) > _MOST_NUMBERS:
         return None
-    return Relaxation(
-        passed, np.array([layers[0][0].shape[1], *(weight.shape[0] for weight, _ in layers)]),
-        np.array([fold.site.units for fold in plan.folds[:folds]]), by_input, by_output,
-        np.concatenate([b for _, b in layers]),
-    )  # fmt: skip
+    hinges = np.array([fold.site.units for fold in plan.folds[:folds]])
+    return Relaxation(passed, np.array(sizes), hinges, by_input, by_output, np.concatenate(biases))
 
 
-def _bands(matrices: list[csr_matrix]) -> Bands:
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows, columns and values of the numbers of a matrix that are not zero."""
+
+
+def _bands(matrices: list[Entries], heights: list[int]) -> Bands:
     """The rows of matrices, each from its first number that is not zero to its last."""
-    numbers, sizes, firsts = [], [], []
-    for matrix in matrices:
-        matrix.sort_indices()
-        counts = np.diff(matrix.indptr)
-        some = counts > 0
-        first, size = np.zeros((2, len(counts)), np.int64)
-        first[some] = matrix.indices[matrix.indptr[:-1][some]]
-        size[some] = matrix.indices[matrix.indptr[1:][some] - 1] + 1 - first[some]
-        band = np.zeros(size.sum())
-        band[np.repeat(np.cumsum(size) - size - first, counts) + matrix.indices] = matrix.data
-        numbers.append(band)
-        sizes.append(size)
-        firsts.append(first)
-    return np.concatenate(numbers), np.append(0, np.cumsum(np.concatenate(sizes))), np.concatenate(firsts)
+    starts = np.cumsum([0, *heights])
+    rows = np.concatenate([start + row for start, (row, _, _) in zip(starts, matrices, strict=False)])
+    columns, values = (np.concatenate([matrix[i] for matrix in matrices]) for i in (1, 2))
+    first, last = np.full(starts[-1], columns.max(initial=0)), np.full(starts[-1], -1)
+    np.minimum.at(first, rows, columns)
+    np.maximum.at(last, rows, columns)
+    ends = np.append(0, np.cumsum(np.maximum(last + 1 - first, 0)))
+    band = np.zeros(ends[-1])
+    band[(ends[:-1] - first)[rows] + columns] = values
+    return band, ends, first
 
 
 def _size(segment: Segment, name: str) -> int:
@@ -126,66 +121,41 @@ def _shaped(segment: Segment, state: np.ndarray) -> dict[str, Tensor]:
     }
 
 
-def _linear(run: Callable[[np.ndarray], np.ndarray], total: int) -> tuple[csr_matrix, np.ndarray]:
-    """`[out, total]` and `[out]`: an affine function of rows, by unit vectors."""
-    constant = run(np.zeros((1, total)))[0]
-    rows = []
-    for block in blocks(total, _ROWS_TOGETHER):
-        unit = np.zeros((block.stop - block.start, total))
-        unit[np.arange(len(unit)), np.arange(block.start, block.stop)] = _SCALE
-        rows.append(csr_matrix((run(unit) - constant) / _SCALE))
-    return (vstack(rows).T if rows else csr_matrix((len(constant), 0))).tocsr(), constant
-
-
-def _cuts(segment: Segment) -> tuple[csr_matrix, np.ndarray]:
-    """`[U, state]` and `[U]`: the pre-activations of the next fold as a function of the state."""
-    fold = segment.next_fold
-    assert fold is not None
-
-    def run(states: np.ndarray) -> np.ndarray:
-        shaped = _shaped(segment, states)
-        return np.asarray(fold.cuts(*(shaped[name] for name in fold.inputs)).numpy())
-
-    return _linear(run, sum(_size(segment, name) for name in segment.kept))
-
-
-def _step(before: Segment, after: Segment) -> tuple[csr_matrix, csr_matrix, np.ndarray]:
-    """From the state before a fold to that at the next: `G relu(v) + A z + b`, as G, A and b."""
+def _layer(before: Segment, after: Segment, wanted: np.ndarray) -> tuple[Entries, np.ndarray]:
+    """From `relu(v)` and the state before a fold, by unit vectors, to some of the next pre-activations and state:
+    weights `[wanted, in]` and constants `[wanted]`."""
     fold = after.fold
     assert fold is not None
-    total = sum(_size(before, name) for name in before.kept)
-    size = int(np.prod(fold.site.shape, dtype=int))
+    units, total = fold.site.units, sum(_size(before, name) for name in before.kept)
+    gains, elements = torch.from_numpy(fold.gains), torch.from_numpy(fold.elements)
+
+    def without_hinges(state: np.ndarray) -> Tensor:
+        given = [_shaped(before, state)[name] for name in fold.inputs]
+        bent = fold.cuts(*given).clamp_min(0) * gains
+        return fold.run(*given).reshape(len(state), -1).clone().index_add_(1, elements, -bent)
+
+    at_zero = without_hinges(np.zeros((1, total)))
 
     def run(rows: np.ndarray) -> np.ndarray:
-        """The affine part behind the fold, from the fold's output and the state to that at the end."""
-        live = _shaped(before, rows[:, size:])
-        live[fold.output] = torch.from_numpy(np.ascontiguousarray(rows[:, :size])).reshape(-1, *fold.site.shape)
+        live = _shaped(before, rows[:, units:])
+        if fold.at is None:
+            value = without_hinges(rows[:, units:])
+        else:  # on each number by itself: exactly what it is far below its hinges
+            value = at_zero + live[fold.inputs[0]].flatten(1) * torch.from_numpy(before.slopes_below())
+        value.index_add_(1, elements, torch.from_numpy(rows[:, :units]) * gains)
+        live[fold.output] = value.reshape(-1, *fold.site.shape)
         values = after.affine_part(live)
-        kept = [values[CUTS] if name in after.aliases else values[name] for name in after.kept]
-        return np.concatenate([row.reshape(len(row), -1).numpy() for row in kept], 1)
+        kept = [CUTS] * (after.next_fold is not None) + [CUTS if n in after.aliases else n for n in after.kept]
+        return np.concatenate([values[name].flatten(1).numpy() for name in kept], 1)[:, wanted]
 
-    linear, constant = _linear(run, size + total)
-    behind, direct = linear[:, :size], linear[:, size:]
-    gained = behind[:, fold.elements].multiply(fold.gains).tocsr()
-    below, at_zero = _affine_part(before, after, total, size)
-    return gained, (direct + behind @ below).tocsr(), constant + behind @ at_zero
-
-
-def _affine_part(before: Segment, after: Segment, total: int, size: int) -> tuple[csr_matrix, np.ndarray]:
-    """`[size, state]` and `[size]`: a fold without its hinges."""
-    fold = after.fold
-    assert fold is not None
-
-    def rest(states: np.ndarray) -> np.ndarray:
-        shaped = _shaped(before, states)
-        given = [shaped[name] for name in fold.inputs]
-        value = fold.run(*given).reshape(len(states), -1).numpy().copy()
-        np.add.at(value.T, fold.elements, -(np.maximum(fold.cuts(*given).numpy(), 0.0) * fold.gains).T)
-        return np.asarray(value)
-
-    if fold.at is None:
-        return _linear(rest, total)
-    # on each number by itself: exactly what it is far below its hinges
-    place = _place(before, fold.inputs[0])
-    below = csr_matrix((before.slopes_below(), (np.arange(size), np.arange(place.start, place.stop))), (size, total))
-    return below, rest(np.zeros((1, total)))[0]
+    constant = run(np.zeros((1, units + total)))[0]
+    found = []
+    for block in blocks(units + total, _ROWS_TOGETHER):
+        unit = np.zeros((block.stop - block.start, units + total))
+        unit[np.arange(len(unit)), np.arange(block.start, block.stop)] = _SCALE
+        moved = run(unit) - constant
+        moved[np.abs(moved) <= 64 * UNIT * np.abs(constant)] = 0.0  # the constant itself, rounded another way
+        into, to = np.nonzero(moved)
+        found.append((to, block.start + into, moved[into, to] / _SCALE))
+    to, into, weights = (np.concatenate([each[i] for each in found]) for i in range(3))
+    return (to, into, weights), constant
