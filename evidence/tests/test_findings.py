@@ -51,7 +51,7 @@ def test_the_findings_are_short() -> None:
     assert words["corrections.md"] < 1200
     assert sum(words.values()) < 16_000
     questions = sum(len(page.read_text(encoding="utf-8").split()) for page in (DOCS / "open_questions").glob("*.md"))
-    assert questions < 4_000
+    assert questions < 5_600
 
 
 @pytest.mark.parametrize("name", cards())
