@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import splinescope as ss
 from splinescope.space import polytope
 from splinescope.space.cell import cell_at
 from splinescope.space.search import Tiles, by_hops
+from splinescope.tiling.engine.time_limit import Clock
 from splinescope.tiling.measures.region_counts import zaslavsky
 
 from .. import cases
@@ -152,6 +154,38 @@ def test_a_ball_meets_the_tiles_of_its_cube_that_are_near_enough(inputs):
     assert found.tiles == ss.space.explore(net, x, radius=0.4).count
 
 
+@pytest.mark.parametrize("norm", [2, math.inf])
+def test_a_tile_that_only_touches_the_open_ball_is_a_tie_and_not_in_it(norm):
+    """Lines a x + b y = c with whole numbers: each that meets a convex open set adds a tile, and so does each crossing
+    there once for every line but the first."""
+    net, tied = mlp(2, 5, 1), 0
+    for seed in range(12):
+        rows = np.random.default_rng(seed).integers(-2, 3, (5, 3)).tolist()
+        with torch.no_grad():
+            net[0].weight.copy_(torch.tensor(rows)[:, :2])
+            net[0].bias.copy_(torch.tensor(rows)[:, 2])
+        lines = {tuple(Fraction(v, a or b) for v in (a, b, -c)) for a, b, c in rows if a or b}
+        sizes = [c**2 / (a * a + b * b if norm == 2 else (abs(a) + abs(b)) ** 2) for a, b, c in lines]
+        met = {}
+        for (a, b, c), (d, e, f) in itertools.combinations(lines, 2):
+            if a * e != b * d:
+                x, y = (c * e - b * f) / (a * e - b * d), (a * f - c * d) / (a * e - b * d)
+                met.setdefault((x, y), set()).update([(a, b, c), (d, e, f)])
+        for (x, y), through in met.items():
+            sizes += [x * x + y * y if norm == 2 else max(abs(x), abs(y)) ** 2] * (len(through) - 1)
+        for radius in (1, 2):
+            found = ss.space.tiles_in_ball(net, np.zeros(2), radius, norm=norm)
+            at_edge = any(size == radius**2 for size in sizes)
+            assert found.tiles == 1 + sum(size < radius**2 for size in sizes)
+            assert (found.ties > 0, found.certainty) == (at_edge, "bound" if at_edge else "exact")
+            assert ("at its edge, within rounding" in found.summary()) == at_edge
+            if norm == 2:
+                graph = ss.space.explore(net, np.zeros(2), radius=radius)
+                assert (graph.count, graph.ties, graph.certainty) == (found.tiles, found.ties, found.certainty)
+            tied += at_edge
+    assert tied > 5
+
+
 @pytest.mark.parametrize("make", [conv, pooled])
 def test_tiles_of_images_are_met_once_each_and_are_those_of_the_network(make):
     """Each tile's own inner point has that tile; and samples see no others."""
@@ -177,6 +211,16 @@ def test_limits_give_a_lower_bound_and_say_so():
     assert len(graph.edges) >= 6
     none = ss.space.explore(net, np.zeros(10), time_limit=1e-9)
     assert (none.count, none.complete) == (1, False)
+
+
+def test_what_a_process_loads_once_is_no_part_of_a_time_limit(monkeypatch):
+    now, net, x = [0.0], mlp(3, 5, 2), np.zeros(3)
+    monkeypatch.setattr(Clock, "now", staticmethod(lambda: now[0]))
+    monkeypatch.setattr("splinescope.space.tile.load_once", lambda: now.append(now.pop() + 100.0))
+    assert ss.tile_at(net, x, time_limit=1.0).complete
+    assert ss.space.explore(net, x, time_limit=1.0).complete
+    assert ss.space.boundary_distance(net, x[None], time_limit=1.0).exact.all()
+    assert now == [300.0]
 
 
 def test_the_straight_way_crosses_the_walls_of_the_line_tiling():

@@ -192,9 +192,10 @@ def test_a_box_cuts_the_tile_and_its_sides_are_facets():
     tile = ss.tile_at(net, x, box=(0, 1))
     assert tile.bounded
     assert tile.largest_ball[1] <= 0.5
-    own = {facet.unit for facet in tile.facets if facet.site == -1}
-    assert own <= {0, 1, 2}
-    assert own
+    assert {facet.unit for facet in tile.facets if facet.site == -1} <= {0, 1, 2}
+    sides = sum(facet.site == -1 for facet in tile.facets)
+    np.testing.assert_allclose(tile.layer_shares(), np.array([len(tile.facets) - sides, sides]) / len(tile.facets))
+    assert f"sides of the box  6      {sides} " in tile.summary()
     expected = facets_by_programs(tile._cell.polytope.normals, tile._cell.polytope.heights)
     assert len(tile.facets) == expected.sum()
     with pytest.raises(ss.InputError, match="side of the box"):

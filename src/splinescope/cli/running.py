@@ -64,11 +64,9 @@ def warmup_command(quiet: bool) -> None:
     Example:
       splinescope warmup
     """
-    from torch import nn
-
-    from ..space import explore
+    from ..space.tile import load_once
     from ..tiling.warmup import warm_up
 
     warm_up(progress=False if quiet else None)
-    explore(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), (0.0, 0.0), progress=False)
+    load_once()
     click.echo("The kernels are compiled, and kept for every later run.")

@@ -29,7 +29,7 @@ from .explore import check_norm
 from .polytope import nearest, nearest_in_box
 from .safe_ball import safe_radius
 from .search import Tiles, by_distance
-from .tile import checked_network
+from .tile import checked_network, started
 
 _STEPS = 60  # of the attack
 _RIVALS = 10  # classes that it tries
@@ -159,7 +159,7 @@ def _of_rows(model: np.ndarray, norm: float, time_limit: float | None, rows: Ten
 
 def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | None, say: Any) -> Found:
     """Lower and upper bound, the point of the upper one, and how many tiles were looked at."""
-    clock = Clock(time_limit)
+    clock = started(time_limit)
     values = outputs(program, x[None])
     winner = _class(values)[0]
     if (_leads(values, winner) <= RTOL * np.abs(values).max()).any():  # a tie, be it one of the whole tile

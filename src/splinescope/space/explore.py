@@ -16,12 +16,13 @@ from ..support.checks import check_index, check_positive, check_whole, require
 from ..support.display import Certainty, Result, counted
 from ..support.errors import InputError
 from ..support.progress import Progress, telling
-from ..tiling.engine.time_limit import Clock
 from ..tiling.measures.region_counts import zaslavsky
 from .affine_rows import Pattern
 from .cell import cell_at
 from .search import Tiles, by_distance, by_hops
-from .tile import Tile, checked_network
+from .tile import Tile, checked_network, started
+
+_EDGE = 1e-9  # of the radius: rounding hides whether a tile that begins so near to it meets the open ball
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +35,7 @@ class TileGraph(Result):
         hops: `[K]` facets on a shortest way from tile 0, if they were explored by hops; else -1.
         distances: `[K]` distance of each tile from x, if they were explored by radius; else nan.
         complete: Whether these are all tiles that were asked for; False if `max_tiles` or `time_limit` came first.
+        ties: How many further tiles begin at the radius, up to rounding: they touch the ball, or meet it in a sliver.
     """
 
     x: np.ndarray
@@ -41,12 +43,13 @@ class TileGraph(Result):
     hops: np.ndarray
     distances: np.ndarray
     complete: bool
+    ties: int
     _tiles: Tiles = field(repr=False)
 
     @property
     def certainty(self) -> Certainty:
-        """ "exact", or "bound" if a limit stopped it: there are at least so many tiles."""
-        return "exact" if self.complete else "bound"
+        """ "exact", or "bound" if a limit stopped it or tiles tie: there are at least so many tiles."""
+        return "exact" if self.complete and not self.ties else "bound"
 
     @property
     def count(self) -> int:
@@ -54,7 +57,7 @@ class TileGraph(Result):
         return len(self.hops)
 
     def __repr__(self) -> str:
-        least = "" if self.complete else "at least "
+        least = "" if self.certainty == "exact" else "at least "
         return f"TileGraph({least}{counted(self.count, 'tile')} of {counted(self.x.size, 'input')}, {self.certainty})"
 
     def pattern(self, tile: int) -> Pattern:
@@ -95,7 +98,7 @@ class TileGraph(Result):
         if (self.hops >= 0).all():
             layers = ", ".join(f"{n:,}" for n in np.bincount(self.hops))
             return f"{self!r}\nBy hops from the tile of x: {layers}.\n{self.assurance}"
-        return f"{self!r}\nThe farthest is {np.nanmax(self.distances):.4g} from x.\n{self.assurance}"
+        return f"{self!r}\nThe farthest is {np.nanmax(self.distances):.4g} from x.{_tied(self)}\n{self.assurance}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +106,9 @@ class BallTiles(Result):
     """How many tiles meet a ball about an input in the whole input space.
 
     Attributes:
-        tiles: That number; where not `complete`, at least so many.
+        tiles: That number; where not `complete` or where tiles tie, at least so many.
+        ties: How many further tiles begin at the radius, up to rounding: they touch the open ball, which is not
+            counted, or meet it in a sliver. Where `complete`, there are at most `tiles + ties`.
         folds: Units whose fold meets the ball: what local complexity counts; where not `complete`, at least so many.
         units: All units of the network.
         radius: Of the ball.
@@ -113,6 +118,7 @@ class BallTiles(Result):
     """
 
     tiles: int
+    ties: int
     folds: int
     units: int
     radius: float
@@ -122,8 +128,8 @@ class BallTiles(Result):
 
     @property
     def certainty(self) -> Certainty:
-        """ "exact", or "bound" if a limit stopped it: there are at least so many."""
-        return "exact" if self.complete else "bound"
+        """ "exact", or "bound" if a limit stopped it or tiles tie: there are at least so many."""
+        return "exact" if self.complete and not self.ties else "bound"
 
     @property
     def least(self) -> int:
@@ -137,14 +143,20 @@ class BallTiles(Result):
 
     def summary(self) -> str:
         """The count between its bounds."""
-        least = "" if self.complete else "at least "
+        least = "" if self.certainty == "exact" else "at least "
         tiles, folds = least + counted(self.tiles, "tile"), f"{self.folds:,} of {self.units:,} folds pass through it"
         few = counted(self.least, "tile")
         bounds = f": at least {few} if no two coincide, and at most {self.most:.4g} if none bends there"
         return (
-            f"The ball of radius {self.radius:.4g} (norm {self.norm:g}) meets {tiles}.\n"
-            f"{least.capitalize()}{folds}{bounds if self.complete else ''}.\n{self.assurance}"
+            f"The ball of radius {self.radius:.4g} (norm {self.norm:g}) meets {tiles}.{_tied(self)}\n"
+            f"{least.capitalize()}{folds}{'' if least else bounds}.\n{self.assurance}"
         )
+
+
+def _tied(found: TileGraph | BallTiles) -> str:
+    """Names the ties of a search."""
+    more = "" if found.complete else "At least "
+    return f" {more}{counted(found.ties, 'more tile')} at its edge, within rounding." if found.ties else ""
 
 
 def explore(
@@ -165,7 +177,8 @@ def explore(
         model: A torch module, or the result of `trace` or `load`.
         x: One input, `[*input_shape]`.
         hops: Tiles at most so many facets away.
-        radius: Tiles that meet the open ball of this radius about x (Euclidean), in order of distance.
+        radius: Tiles that meet the open ball of this radius about x (Euclidean), in order of distance. Those that
+            begin at the radius, up to rounding, are not in the graph: `ties` counts them.
         max_tiles: Stop at so many tiles.
         time_limit: Stop after so many seconds.
         progress: As in `tessellate`.
@@ -184,34 +197,11 @@ def explore(
     """
     if hops is not None and radius is not None:
         raise InputError("give hops or radius, not both.")
-    for name, value in (("hops", hops), ("max_tiles", max_tiles)):
-        if value is not None:
-            check_whole(value, name, least=1)
-    if radius is not None:
-        check_positive(radius, "radius")
-    tiles, clock = _start(model, x, time_limit)
-    far: list[float] = []
-    complete = True
-    with telling(progress, "exploring") as tell:
-
-        def stop() -> bool:
-            tell(_share(len(tiles), max_tiles), f"{len(tiles):,} tiles")
-            return clock.is_over
-
-        found = (
-            by_hops(tiles, stop, hops) if radius is None else by_distance(tiles, 2, lambda: -1.0 if stop() else radius)
-        )
-        for number, away in found:
-            if max_tiles is not None and number >= max_tiles:
-                complete = False
-                break
-            far.append(away)
-    measured = np.array(far, np.float64)
+    tiles, far, complete, ties = _search(model, x, hops, radius, 2, max_tiles, time_limit, progress)
     tiles.forget(len(far))
-    none = np.full(len(far), np.nan)
-    steps, distances = (measured.astype(np.int64), none) if radius is None else (np.full(len(far), -1), measured)
-    space = tiles[0].space
-    return TileGraph(space.origin, space.program.sites, steps, distances, complete and not clock.is_over, tiles)
+    none, space = np.full(len(far), np.nan), tiles[0].space
+    steps, distances = (far.astype(np.int64), none) if radius is None else (np.full(len(far), -1), far)
+    return TileGraph(space.origin, space.program.sites, steps, distances, complete, ties, tiles)
 
 
 def tiles_in_ball(
@@ -226,8 +216,8 @@ def tiles_in_ball(
 ) -> BallTiles:
     """How many tiles meet the open ball about an input: local complexity as the survey defines it, in all dimensions.
 
-    Exact: tiles are met in order of distance. Beside the count stand the number N of folds in the ball, N + 1 and
-    Zaslavsky's bound.
+    Exact: tiles are met in order of distance. Those that begin at the radius, up to rounding, are counted apart, as
+    `ties`. Beside the count stand the number N of folds in the ball, N + 1 and Zaslavsky's bound.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
@@ -247,30 +237,47 @@ def tiles_in_ball(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", on local complexity.
     """
     radius, norm = check_positive(radius, "radius"), check_norm(norm)
-    if max_tiles is not None:
-        check_whole(max_tiles, "max_tiles")
-    tiles, clock = _start(model, x, time_limit)
-    met = 0
-    with telling(progress, "tiles in the ball") as tell:
-        for _ in by_distance(tiles, norm, lambda: -1.0 if clock.is_over else radius):
-            met += 1
-            tell(_share(met, max_tiles), f"{met:,} tiles")
-            if met == max_tiles:
-                break
-    sites = zip(*(tiles[number].rows.pattern for number in range(met)), strict=True)
+    tiles, far, complete, ties = _search(model, x, None, radius, norm, max_tiles, time_limit, progress)
+    sites = zip(*(tiles[number].rows.pattern for number in range(len(far))), strict=True)
     folds = sum(int((np.stack(patterns) != patterns[0]).any(0).sum()) for patterns in sites)
-    units = sum(site.units for site in tiles[0].space.program.sites)
-    complete = met != max_tiles and not clock.is_over
-    return BallTiles(met, folds, units, radius, norm, tiles[0].space.origin.size, complete)
+    space = tiles[0].space
+    units = sum(site.units for site in space.program.sites)
+    return BallTiles(len(far), ties, folds, units, radius, norm, space.origin.size, complete)
 
 
-def _start(model: object, x: Any, time_limit: float | None) -> tuple[Tiles, Clock]:
-    """The tile of x as the first of a search, and its clock."""
-    if time_limit is not None:
-        check_positive(time_limit, "time_limit")
-    clock = Clock(time_limit)
+def _search(
+    model: object, x: Any, hops: int | None, radius: float | None, norm: float, max_tiles: int | None,
+    time_limit: float | None, progress: Progress | bool | None,
+) -> tuple[Tiles, np.ndarray, bool, int]:  # fmt: skip
+    """Tiles; hops or distances of those that were asked for, `[K]`; whether that is all; how many tie at the radius."""
+    for name, value in (("hops", hops), ("max_tiles", max_tiles)):
+        if value is not None:
+            check_whole(value, name)
+    if radius is not None:
+        check_positive(radius, "radius")
+    clock = started(time_limit)
     network, point = checked_network(model, x)
-    return Tiles(cell_at(network.program(), point)), clock
+    tiles = Tiles(cell_at(network.program(), point))
+    far: list[float] = []
+    complete, edge = True, 0.0 if radius is None else _EDGE * radius
+    with telling(progress, "exploring") as tell:
+
+        def stop() -> bool:
+            tell(min(len(far) / max_tiles, 1.0) if max_tiles else len(far) / (len(far) + 1000), f"{len(far):,} tiles")
+            return clock.is_over
+
+        found = (
+            by_hops(tiles, stop, hops)
+            if radius is None
+            else by_distance(tiles, norm, lambda: -1.0 if stop() else radius + edge)
+        )
+        for number, away in found:
+            complete = max_tiles is None or number < max_tiles
+            if not complete:
+                break
+            far.append(away)
+    inside = len(far) if radius is None else int(np.searchsorted(far, radius - edge))
+    return tiles, np.array(far[:inside]), complete and not clock.is_over, len(far) - inside
 
 
 def check_norm(norm: float) -> float:
@@ -278,8 +285,3 @@ def check_norm(norm: float) -> float:
     if not (np.isscalar(norm) and norm in (2, math.inf)):
         raise InputError(f"norm must be 2 or math.inf, got {norm!r}.")
     return float(norm)
-
-
-def _share(found: int, most: int | None) -> float:
-    """The share done: of so many, or a number that nears 1 where nobody knows how many there are."""
-    return min(found / most, 1.0) if most else found / (found + 1000)

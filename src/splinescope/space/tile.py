@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -92,6 +92,8 @@ class Tile(Result):
 
     def __repr__(self) -> str:
         where = f"{self.x.size} inputs, {counted(len(self.facets), 'facet')} of {len(self._cell.rows.heights):,} units"
+        if self._cell.box is not None:
+            where += f" and {counted(2 * self.x.size, 'side')} of the box"
         within = f" within {self.reach:.4g} of x" if np.isfinite(self.reach) else ""
         return f"Tile({where}{within}, ball of radius {self.radius:.4g} about x, {self.certainty})"
 
@@ -174,9 +176,10 @@ class Tile(Result):
         return self.x.size == self._cell.space.dimension and is_bounded(self._cell.polytope.kept[0], self.x.size)
 
     def layer_shares(self) -> np.ndarray:
-        """`[S]` share of the facets that belong to each site."""
-        sites = np.array([facet.site for facet in self.facets], np.int64)
-        return np.bincount(sites[sites >= 0], minlength=len(self.sites)) / max(1, len(sites))
+        """`[S]` share of the facets that belong to each site; with a box `[S + 1]`, its sides last."""
+        layers = len(self.sites) + (self._cell.box is not None)
+        sites = np.array([facet.site % layers for facet in self.facets], np.int64)
+        return np.bincount(sites, minlength=layers) / max(1, len(sites))
 
     def contains(self, x: Any) -> np.ndarray:
         """`[N]` whether inputs `[N, *input_shape]` lie in the tile, walls included, up to rounding.
@@ -215,11 +218,11 @@ class Tile(Result):
     def summary(self) -> str:
         """Walls by site, balls, and how sure it is."""
         rows = [("site", "units", "facets", "share", "nearest")]
-        shares = self.layer_shares()
-        for number, name in enumerate(site_names(self.sites)):
-            own = [facet for facet in self.facets if facet.site == number]
+        names, units = [*site_names(self.sites), "sides of the box"], [site.units for site in self.sites]
+        for number, share in enumerate(self.layer_shares()):
+            own = [facet for facet in self.facets if facet.site in (number, number - len(names))]
             nearest = f"{own[0].plane_distance:.4g}" if own else "-"
-            rows.append((name, str(self.sites[number].units), str(len(own)), f"{shares[number]:.0%}", nearest))
+            rows.append((names[number], str([*units, 2 * self.x.size][number]), str(len(own)), f"{share:.0%}", nearest))
         words = [f"{self!r}\n{table(rows)}"]
         if np.isfinite(self.reach):
             words.append(f"Hyperplanes farther than {self.reach:.4g} from x were left out: nearer, these are all.")
@@ -279,9 +282,7 @@ def tile_at(
     Reference: Clarkson, "More output-sensitive geometric algorithms", 1994, for the search of facets.
     """
     check_progress(progress)
-    if time_limit is not None:
-        check_positive(time_limit, "time_limit")
-    clock = Clock(time_limit)
+    clock = started(time_limit)
     network, point = checked_network(model, x)
     program = network.program()
     if nearest is not None:
@@ -295,6 +296,26 @@ def tile_at(
     limits = None if box is None else _as_box(box, point)
     cell = cell_at(program, point, limits)
     return _tile(point, program.sites, cell, clock, progress)
+
+
+def started(time_limit: float | None) -> Clock:
+    """The clock of a search: what a process loads and compiles only once is no part of its time."""
+    if time_limit is not None:
+        check_positive(time_limit, "time_limit")
+        load_once()
+    return Clock(time_limit)
+
+
+@cache
+def load_once() -> None:
+    """Load and compile what the searches need, in one of a few tiles."""
+    from .boundary_distance import boundary_distance
+    from .explore import explore
+
+    net, x = nn.Sequential(nn.Hardtanh(), nn.ReLU()), np.array([[0.3, 0.1]])
+    explore(net, x[0], progress=False)
+    for norm in (2, np.inf):
+        boundary_distance(net, x, norm=norm, progress=False)
 
 
 def _tile(
