@@ -64,7 +64,7 @@ def warmup_command(quiet: bool) -> None:
     Example:
       splinescope warmup
     """
-    from ..space.tile import load_once
+    from ..space.search import load_once
     from ..tiling.warmup import warm_up
 
     warm_up(progress=False if quiet else None)

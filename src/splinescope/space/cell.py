@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,43 +28,22 @@ class Cell:
     rows: LocalRows
     center: np.ndarray  # [r] a point inside
     on: tuple[tuple[int, int], ...] = ()  # folds through the origin, as (site, unit), where it was read there
-    box: np.ndarray | None = None  # [2, D] low and high of a box that it is cut to; its sides have site -1
+    box: np.ndarray | None = None  # [2, D] low and high of a box that it is cut to; its sides are rows of site -1
 
     @cached_property
     def members(self) -> list[np.ndarray]:
-        """Per hyperplane, the rows (of `rows`, then of the box) whose hyperplane it is."""
-        normals, heights = self.halfspaces
-        return _groups(normals, heights / typical(heights))
+        """Per hyperplane, the rows whose hyperplane it is."""
+        return _groups(self.rows.normals, self.rows.heights / typical(self.rows.heights))
 
     @cached_property
     def polytope(self) -> Polytope:
         """Its hyperplanes, each once; they are numbered as in `members`."""
-        normals, heights = self.halfspaces
         first = np.array([group[0] for group in self.members], np.int64)
-        return Polytope.about(heights[first], normals[first], self.center)
-
-    @property
-    def halfspaces(self) -> tuple[np.ndarray, np.ndarray]:
-        """Normals and heights, those of the box last."""
-        if self.box is None:
-            return self.rows.normals, self.rows.heights
-        sides = np.eye(self.space.dimension)
-        origin = self.space.origin.reshape(-1)
-        heights = np.concatenate([self.rows.heights, origin - self.box[0], self.box[1] - origin])
-        return np.concatenate([self.rows.normals, sides, -sides]), heights
-
-    @cached_property
-    def owners(self) -> np.ndarray:
-        """`[n, 3]` site, unit and rival of each halfspace; site -1, input and side for the box."""
-        if self.box is None:
-            return self.rows.owners
-        size = self.space.dimension
-        sides = np.arange(2 * size)
-        return np.concatenate([self.rows.owners, np.stack([np.full(2 * size, -1), sides % size, sides // size], 1)])
+        return Polytope.about(self.rows.heights[first], self.rows.normals[first], self.center)
 
     def units(self, wall: int) -> np.ndarray:
         """`[m, 3]` site, unit and rival whose folds lie along a hyperplane; site -1, input and side for the box."""
-        return np.asarray(self.owners[self.members[wall]])
+        return np.asarray(self.rows.owners[self.members[wall]])
 
     def walls(self, stop: Stop = lambda share: False) -> list[int]:
         """The hyperplanes that are facets; those found so far if stopped before."""
@@ -76,15 +55,15 @@ class Cell:
         members = self.members[wall]
         if len(members) != 1 or len(self.rows.flat):
             return None
-        site, unit, rival = self.owners[members[0]].tolist()
+        site, unit, rival = self.rows.owners[members[0]].tolist()
         return (site, unit) if rival < 0 else None
 
     def across(self, wall: int) -> Cell:
         """The tile behind a facet; that it is a facet of that tile too is known to it."""
         polytope, units = self.polytope, self.units(wall)
         direction, point = -polytope.normals[wall], polytope.points[wall]
-        rows = self.space.rows(behind(self.rows, units, direction)).of(0)
-        cell = Cell(self.space, rows, _inside(rows, self.box, self.space, point, direction), (), self.box)
+        rows = _in_box(self.space.rows(behind(self.rows, units, direction)).of(0), self.space, self.box)
+        cell = Cell(self.space, rows, _inside(rows, point, direction), (), self.box)
         same = (rows.owners[:, :2] == units[0, :2]).all(1) & (units[0, 2] < 0)
         for row in np.flatnonzero(same).tolist():
             if rows.normals[row] @ direction > 1 - 1e-9:
@@ -143,7 +122,7 @@ def nearest_cell(space: Coordinates, count: int, tell: Callable[[float], None]) 
     direction = _generic(space.dimension)
     rows, on, reach = nearest_rows(space, count, direction, tell)
     still = np.zeros(space.dimension)
-    return Cell(space, rows, _inside(rows, None, space, still, direction) if on else still, on), reach
+    return Cell(space, rows, _inside(rows, still, direction) if on else still, on), reach
 
 
 def _generic(size: int) -> np.ndarray:
@@ -162,8 +141,8 @@ def cell_at(program: Program, x: np.ndarray, box: np.ndarray | None = None) -> C
     if box is not None:  # from a side of it the way leads inwards
         direction = np.where(x.reshape(-1) == box[0], np.abs(direction), direction)
         direction = np.where(x.reshape(-1) == box[1], -np.abs(direction), direction)
-    rows = space.rows(at_origin(direction, on)).of(0)
-    center = _inside(rows, box, space, still, direction) if on or at_edge else still
+    rows = _in_box(space.rows(at_origin(direction, on)).of(0), space, box)
+    center = _inside(rows, still, direction) if on or at_edge else still
     return Cell(space, rows, center, tuple(on), box)
 
 
@@ -193,7 +172,7 @@ def cells_behind(walls: list[tuple[Cell, int, tuple[int, int]]]) -> list[Cell]:
     many, size = starts.shape
     if block.normals[0].size > _SMALL:
         found = ((block.of(number), starts[number], directions[number]) for number in range(many))
-        return [Cell(space, rows, _inside(rows, None, space, start, way)) for rows, start, way in found]
+        return [Cell(space, rows, _inside(rows, start, way)) for rows, start, way in found]
     random = np.random.default_rng(1)
     centers, apart = np.empty((many, size)), np.empty(many, bool)
     state, points = np.full(block.heights.shape, -1, np.int8), np.empty(block.normals.shape)
@@ -220,12 +199,21 @@ def _ways(size: int) -> np.ndarray:
     return np.concatenate([ways, -ways]) / np.linalg.norm(ways, axis=1).mean()
 
 
-def _inside(
-    rows: LocalRows, box: np.ndarray | None, space: Coordinates, point: np.ndarray, direction: np.ndarray
-) -> np.ndarray:
+def _in_box(rows: LocalRows, space: Coordinates, box: np.ndarray | None) -> LocalRows:
+    """Rows with those of the sides of a box; their site is -1, the unit which input it is, and the rival which end."""
+    if box is None:
+        return rows
+    sides, origin, number = np.eye(space.dimension), space.origin.reshape(-1), np.arange(2 * space.dimension)
+    owners = np.stack([np.full(len(number), -1), number % len(origin), number // len(origin)], 1)
+    return replace(
+        rows, heights=np.concatenate([rows.heights, origin - box[0], box[1] - origin]),
+        normals=np.concatenate([rows.normals, sides, -sides]), owners=np.concatenate([rows.owners, owners]),
+    )  # fmt: skip
+
+
+def _inside(rows: LocalRows, point: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """An inner point of a tile, from a point of its edge and a direction that leads into it."""
-    normals, heights = Cell(space, rows, point, (), box).halfspaces
-    return np.asarray(inner_point(heights, normals, point, direction, _ways(len(point)))) if len(heights) else point
+    return np.asarray(inner_point(rows.heights, rows.normals, point, direction, _ways(len(point))))
 
 
 def _groups(normals: np.ndarray, heights: np.ndarray) -> list[np.ndarray]:

@@ -4,7 +4,7 @@ A ray from inside that meets one hyperplane before all others proves a facet. A 
 in the cone of the facets' rows (Farkas): non-negative least squares finds either the combination or, as its residual, a
 point in all those halfspaces but not in this one, and the ray to that point finds a new facet (Clarkson's scheme: only
 facets found so far are ever asked), in a thirtieth of the time of a linear program. Euclidean nearest points are
-found by non-negative least squares too, those in the maximum norm by HiGHS.
+found by non-negative least squares too, those in the maximum norm by HiGHS unless they are the foot on a hyperplane.
 """
 
 from __future__ import annotations
@@ -207,6 +207,12 @@ def nearest_on_face(normals: np.ndarray, heights: np.ndarray, row: int) -> np.nd
 
 def nearest_in_box(normals: np.ndarray, heights: np.ndarray, row: int | None = None) -> tuple[np.ndarray, float] | None:
     """The point nearest to the origin in the maximum norm, and its distance; on one hyperplane if `row` is given."""
+    lengths = np.abs(normals).sum(1)
+    first = int(np.argmin(heights / lengths)) if row is None else row
+    height = min(heights[first], 0.0) if row is None else heights[first]
+    foot = -height / lengths[first] * np.sign(normals[first])
+    if _excess(normals, heights, foot).min() >= 0:  # most often: no point is nearer, and all rows hold there
+        return foot, float(abs(height) / lengths[first])
     size, unit = normals.shape[1], typical(heights)
     heights = heights / unit
     ones = np.ones((size, 1))

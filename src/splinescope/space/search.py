@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import count
 
 import numpy as np
+import torch
+from torch import nn
 
-from .cell import Cell, cells_behind
+from ..network import trace
+from ..tiling.measures.differentiate import jacobians
+from .cell import Cell, cell_at, cells_behind
 
 _NUMBERS = 1 << 20  # in the widest site of tiles that are read together: 8 MB
 
@@ -139,3 +144,13 @@ def by_distance(tiles: Tiles, norm: float, reach: Callable[[], float]) -> Iterat
         if is_new:
             yield other, far
             push(other, far)
+
+
+@cache
+def load_once() -> None:
+    """Load and compile what searches and attacks need, by some among a few tiles."""
+    x = np.array([[0.3, 0.1]])
+    program = trace(nn.Sequential(nn.Hardtanh(), nn.ReLU()), torch.from_numpy(x)).program()
+    jacobians(program, x)
+    list(by_hops(Tiles(cell_at(program, x[0])), lambda: False))
+    list(by_distance(Tiles(cell_at(program, x[0])), 2, lambda: 1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..tiling.engine.time_limit import Clock
 from .affine_rows import Coordinates, Pattern
 from .cell import Cell, cell_at, nearest_cell
 from .polytope import is_bounded, largest_ball
+from .search import load_once
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,9 +92,9 @@ class Tile(Result):
         return "exact" if self.complete else "bound"
 
     def __repr__(self) -> str:
-        where = f"{self.x.size} inputs, {counted(len(self.facets), 'facet')} of {len(self._cell.rows.heights):,} units"
-        if self._cell.box is not None:
-            where += f" and {counted(2 * self.x.size, 'side')} of the box"
+        units, sides = np.bincount(self._cell.rows.owners[:, 0] < 0, minlength=2).tolist()
+        where = f"{self.x.size} inputs, {counted(len(self.facets), 'facet')} of {units:,} units"
+        where += f" and {sides:,} sides of the box" if sides else ""
         within = f" within {self.reach:.4g} of x" if np.isfinite(self.reach) else ""
         return f"Tile({where}{within}, ball of radius {self.radius:.4g} about x, {self.certainty})"
 
@@ -115,17 +116,17 @@ class Tile(Result):
     @cached_property
     def normals(self) -> np.ndarray:
         """`[n, D]` of length 1, into the tile: one row for each unit that is not constant on it, then the box."""
-        return self._cell.space.directions(self._cell.halfspaces[0])
+        return self._cell.space.directions(self._cell.rows.normals)
 
     @cached_property
     def offsets(self) -> np.ndarray:
         """`[n]` such that `normals @ x' + offsets` are the distances to the hyperplanes."""
-        return self._cell.halfspaces[1] - self.normals @ self.x.reshape(-1)
+        return self._cell.rows.heights - self.normals @ self.x.reshape(-1)
 
     @property
     def halfspace_units(self) -> np.ndarray:
         """`[n, 2]` site and unit of each row of `normals`; sides of the box have site -1."""
-        return self._cell.owners[:, :2]
+        return self._cell.rows.owners[:, :2]
 
     @cached_property
     def facets(self) -> tuple[Facet, ...]:
@@ -304,18 +305,6 @@ def started(time_limit: float | None) -> Clock:
         check_positive(time_limit, "time_limit")
         load_once()
     return Clock(time_limit)
-
-
-@cache
-def load_once() -> None:
-    """Load and compile what the searches need, in one of a few tiles."""
-    from .boundary_distance import boundary_distance
-    from .explore import explore
-
-    net, x = nn.Sequential(nn.Hardtanh(), nn.ReLU()), np.array([[0.3, 0.1]])
-    explore(net, x[0], progress=False)
-    for norm in (2, np.inf):
-        boundary_distance(net, x, norm=norm, progress=False)
 
 
 def _tile(
