@@ -9,16 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..network import SplineNetwork
+from ..network import SplineNetwork, trace
 from ..network.program import Program
-from ..support.checks import as_float64_array, as_rows, check_finite, no_batch_axis
+from ..support.checks import as_float64_array, as_rows, check_finite, check_module, no_batch_axis
 from ..support.display import Certainty, Result, in_words, table
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, telling
 from ..tiling.measures.differentiate import block_rows, blocks, outputs, recording
 from ..tiling.several import tessellate_each
 from ..tiling.slice import Slice
-from .models import traced
 
 _LINES_TOGETHER = 64  # whose tilings are held at a time
 
@@ -112,7 +111,7 @@ def integrated_gradients(
     """
     check_progress(progress)
     rows = as_rows(x, "x")
-    network = model if isinstance(model, SplineNetwork) else traced(model, rows)
+    network = model if isinstance(model, SplineNetwork) else trace(check_module(model), rows)
     program = network.program()
     shape = tuple(program.input_shape)
     if tuple(rows.shape[1:]) != shape:

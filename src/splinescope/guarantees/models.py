@@ -44,17 +44,10 @@ def as_network(model: Any, over: Any, asked: Property | None = None, smooth: boo
             "the shape of the model's inputs is not known: give over= with one number per input, or trace(model, x)."
         )
     try:
-        return traced(module, torch.zeros(2, *shape), smooth)
+        return trace(module, torch.zeros(2, *shape), smooth=smooth)
     except DidNotRun as error:
         given = "over" if asked is None or over is not None else asked.name
         raise InputError(f"{given} has inputs of shape {shape}, with which the model does not run: {error}") from error
-
-
-def traced(model: object, x: Tensor, smooth: bool = False) -> SplineNetwork:
-    """A module traced on inputs, in its own dtype and on its device."""
-    module = check_module(model)
-    parameter = next(module.parameters(), torch.zeros(0))
-    return trace(module, x.to(parameter.device, parameter.dtype), smooth=smooth)
 
 
 def checked_program(network: SplineNetwork) -> Program:

@@ -1,9 +1,8 @@
 """The module that is meant, and whether it can be read: its mode, its kind, its statistics, an example for it."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -45,7 +44,8 @@ def as_batch(model: nn.Module, example: Any) -> Tensor:
         )
     if batch.dim() == 0 or batch.shape[0] == 0:
         raise InputError(f"example must be a batch of at least one row, got shape {tuple(batch.shape)}.")
-    like = floating_like(model, batch)
+    # of a model without numbers of its own: as given, but numpy's float64 is nobody's choice
+    like = floating_like(model, torch.empty(0) if isinstance(example, np.ndarray) else batch)
     if like.device.type == "meta":
         raise UnsupportedModelError("The model has shapes but no numbers (device 'meta'): load its weights first.")
     return (batch if len(batch) > 1 else batch[[0, 0]]).to(dtype=like.dtype, device=like.device)

@@ -1,17 +1,14 @@
 """Data in any common form, as float64 blocks of bounded size."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Dataset
 
-from ..network import SplineNetwork, trace
 from ..network.program import Program
 from ..support.checks import as_rows, no_batch_axis, refuse_collections
 from ..support.errors import InputError
@@ -83,12 +80,6 @@ def first_row(data: Any) -> Tensor:
         if batch.ndim > 0 and len(batch):
             return batch[:1]
     raise InputError("data must hold at least one row, got none.")
-
-
-def traced(model: nn.Module | SplineNetwork, data: Any, *, smooth: bool = False) -> SplineNetwork:
-    """The model as a spline network, with smooth activations if they will do, its input shape taken from the data."""
-    example = first_row(data)
-    return model if isinstance(model, SplineNetwork) else trace(model, example, smooth=smooth)
 
 
 def row_blocks(data: Any, program: Program) -> Iterator[Tensor]:

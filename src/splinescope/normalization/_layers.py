@@ -4,8 +4,6 @@ The pre-activation of a unit is affine in the values that come in through its la
 network's input. These values together are the layer's input space. A skip connection adds its source to it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

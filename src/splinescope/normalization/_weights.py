@@ -1,7 +1,5 @@
 """Weights of linear maps and convolutions by output and by input channel, whatever their layout."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

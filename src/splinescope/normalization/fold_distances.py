@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..network import SplineNetwork
+from ..network import SplineNetwork, trace
 from ..network.program import Site
 from ..support.display import Result, counted, table
 from ..support.drawing import drawn
 from ..support.errors import InputError
 from ..support.progress import Progress, check_progress, sharing
 from ..tiling.measures.differentiate import cuts
-from ._data import row_blocks, traced
+from ._data import first_row, row_blocks
 from ._layers import Layer, layers, value_shapes
 
 
@@ -204,7 +204,7 @@ def fold_distances(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", equation (8).
     """
     check_progress(progress)
-    program = traced(model, x, smooth=True).program()
+    program = trace(model, first_row(x), smooth=True).program()
     running = [_Running(layer) for layer in layers(program)]
     done = 0
     with sharing(progress, "fold distances") as share, torch.no_grad():

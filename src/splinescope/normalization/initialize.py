@@ -71,13 +71,9 @@ class Initialization(Result):
 
 @torch.no_grad()
 def initialize_(
-    model: nn.Module,
-    x: Any,
-    *,
-    method: Method = "standard",
-    branch: float = 1.0,
+    model: nn.Module, x: Any, *, method: Method = "standard", branch: float = 1.0,
     generator: torch.Generator | None = None,
-) -> Initialization:
+) -> Initialization:  # fmt: skip
     r"""Set a plain network's folds by the data, layer by layer, in place and without a gradient.
 
     Every linear map or convolution whose output reaches a non-linearity is set in turn, with the layers before it

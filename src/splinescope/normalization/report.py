@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..network import SplineNetwork
+from ..network import SplineNetwork, trace
 from ..network.readable import floating_like, unwrap
 from ..network.watching.intercept import Hooked
 from ..support.display import Result, counted, table
 from ..support.errors import InputError
-from ._data import Moments, raw_batches, traced
+from ._data import Moments, first_row, raw_batches
 from .fold_distances import FoldDistances, SiteDistances, fold_distances
 
 FAR = 1.0  # a fold is far if its nearest point is further than so many deviations of the data along its normal
@@ -129,7 +129,7 @@ def normalization_report(model: nn.Module | SplineNetwork, x: Any) -> Normalizat
         >>> [f.kind for f in normalization_report(net, torch.randn(50, 2)).findings]
         ['dead', 'far folds']
     """
-    network = traced(model, x)
+    network = trace(model, first_row(x))
     sizes = [len(batch) for batch in raw_batches(x)]
     if sum(sizes) < 2:
         raise InputError(f"x must hold at least 2 rows (one row has no spread), got {sum(sizes)}.")

@@ -145,7 +145,7 @@ def fold_census(
         region = f"the ball of radius {radius:.4g} about {about}"
     else:
         region = "the box"
-    network = model if isinstance(model, SplineNetwork) else _traced(model, (low[:1] + high[:1]) / 2)
+    network = model if isinstance(model, SplineNetwork) else trace(check_module(model), (low[:1] + high[:1]) / 2)
     if tuple(network.input_shape) != shape:
         raise InputError(
             f"where must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
@@ -189,13 +189,6 @@ def _input_shape(model: object) -> tuple[int, ...] | None:
         first = next((m for m in model.modules() if next(m.parameters(recurse=False), None) is not None), None)
         return (first.in_features,) if isinstance(first, nn.Linear) else None
     return getattr(model, "input_shape", None)
-
-
-def _traced(model: object, inside: np.ndarray) -> SplineNetwork:
-    model = check_module(model)
-    parameter = next(model.parameters(), None)
-    example = torch.from_numpy(np.concatenate([inside, inside]))
-    return trace(model, example.to(parameter.dtype if parameter is not None else torch.get_default_dtype()))
 
 
 def _points(where: Any) -> np.ndarray:

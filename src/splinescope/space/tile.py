@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from torch import nn
 
 from ..network import SplineNetwork, trace
@@ -333,14 +332,12 @@ def checked_network(model: object, x: Any, name: str = "x") -> tuple[SplineNetwo
             point = point[0]
     else:
         model = check_module(model)
-        parameter = next(model.parameters(), None)
-        dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
         # Two axes are most often rows; where there are more, one input, or a batch of one.
         ways = {0: [point[None]], 1: [point[None]], 2: [point, point[None]]}.get(point.ndim, [point[None], point])
         refused: list[Exception] = []
         for batch in ways:
             try:
-                network = trace(model, torch.from_numpy(batch.copy()).to(dtype))
+                network = trace(model, batch.copy())
             except (InputError, UnsupportedModelError) as error:
                 refused.append(error)
             else:

@@ -1,9 +1,6 @@
 """The network that a slice is tiled for: traced on the slice's inputs, and found to fit it."""
 
-from __future__ import annotations
-
 import numpy as np
-import torch
 
 from ..network import SplineNetwork, trace
 from ..network.program import Program, Smooth
@@ -37,14 +34,12 @@ def checked_network(model: object, view: Slice, output: int | str | None = None)
 
 
 def traced(model: object, view: Slice, output: int | str | None = None, *, smooth: bool = False) -> SplineNetwork:
-    """A module traced on inputs of the slice, in the module's own dtype."""
+    """A module traced on inputs of the slice."""
     check_slice(view)
     model = check_module(model)
-    parameter = next(model.parameters(), None)
     # a module seen before is compared where it is looked at, and where folds come in: at corners
     inside = spread(len(view.domain), 4) @ view.domain
-    example = torch.from_numpy(view.inputs(np.concatenate([view.domain[:28], inside])))
-    example = example.to(parameter.dtype if parameter is not None else torch.get_default_dtype())
+    example = view.inputs(np.concatenate([view.domain[:28], inside]))
     try:
         return trace(model, example, output=output, smooth=smooth)
     except DidNotRun as error:

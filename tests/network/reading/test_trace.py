@@ -1,7 +1,5 @@
 """What `trace` promises beyond single operations: the model is untouched, snapshots are live, outputs are chosen."""
 
-from __future__ import annotations
-
 import collections
 import copy
 import random
@@ -105,6 +103,11 @@ def test_models_of_any_floating_dtype_are_computed_in_float64(dtype):
     x = torch.randn(4, 3, dtype=torch.float64)
     assert network(x).dtype == torch.float64
     torch.testing.assert_close(network(x), copy.deepcopy(model).double()(x), rtol=1e-12, atol=1e-12)
+
+
+def test_arrays_are_taken_in_the_dtype_of_a_model_without_parameters():
+    """Numpy's float64 is nobody's choice: the model's own constants have torch's default."""
+    assert ss.trace(Lambda(lambda x: F.relu(x @ torch.ones(2, 3))), np.zeros((1, 2))).output_shape == (3,)
 
 
 def test_the_user_finds_everything_as_it_was():

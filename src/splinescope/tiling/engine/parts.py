@@ -140,11 +140,8 @@ def unpacked_network(model: np.ndarray, view: Slice) -> SplineNetwork:
     key = hashlib.sha256(model.tobytes()).digest()
     if key not in _READ:
         module, output, smooth, derived = unpacked(model)
-        parameter = next(module.parameters(), None)
-        dtype = parameter.dtype if parameter is not None else torch.get_default_dtype()
-        example = torch.from_numpy(view.inputs(view.domain[:2])).to(dtype)
         _READ.clear()
-        network = trace(module, example, output=output, smooth=smooth)
+        network = trace(module, view.inputs(view.domain[:2]), output=output, smooth=smooth)
         _READ[key] = network if derived is None else derived(network)
     return _READ[key]
 
