@@ -1,7 +1,5 @@
 """A small classifier and data for it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Networks side by side: each has its own numbers, on common scales."""
 
-from __future__ import annotations
-
 import json
 import re
 

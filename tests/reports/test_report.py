@@ -1,7 +1,5 @@
 """One page about a network: every block against the function it stands for, and what happens where one cannot be."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

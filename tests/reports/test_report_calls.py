@@ -1,7 +1,5 @@
 """What a new user meets in a report: the loss taken, calls that run, a window with a boundary, no lost files."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

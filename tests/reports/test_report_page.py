@@ -1,7 +1,5 @@
 """The page of a report: what it shows and writes, in a browser, a notebook and from the shell."""
 
-from __future__ import annotations
-
 import copy
 import html
 import json
@@ -14,8 +12,7 @@ from click.testing import CliRunner
 
 import splinescope as ss
 from splinescope.cli import main
-from splinescope.reports.findings import top_findings
-from splinescope.reports.typical import places
+from splinescope.reports.typical import places, top_findings
 
 from ..browser import open_browser, opened
 from .test_report import quiet

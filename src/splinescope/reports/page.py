@@ -1,7 +1,5 @@
 """Blocks as one self-contained page: texts, pictures and numbers in one file without links out."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json
@@ -10,9 +8,8 @@ from importlib import resources
 
 from ..support.errors import MissingExtraError
 from .block import ReportBlock
-from .findings import top_findings
 from .pictures import pictures
-from .typical import MAIN, known_numbers, main_number, places
+from .typical import MAIN, known_numbers, main_number, places, top_findings
 
 
 def page(title: str, blocks: Iterable[ReportBlock], subtitle: str) -> str:

@@ -17,7 +17,7 @@ from ..support.files import check_writable, replacing
 from ..support.progress import Progress, telling
 from . import loss, near_data, one_input, structure, through_depth
 from .block import NotApplicable, ReportBlock
-from .page import notebook, page
+from .page import MARK, notebook, page
 from .subject import Subject, as_subject
 from .typical import compared
 
@@ -154,8 +154,6 @@ def check_page(out: str | os.PathLike[str]) -> None:
 
     A report may replace one, with its numbers, and nothing else.
     """
-    from .page import MARK
-
     page = check_writable(out)
     if page.suffix == ".json":
         raise InputError(f"out is the page, and its numbers go beside it as .json; got {str(out)!r}: end it in .html.")

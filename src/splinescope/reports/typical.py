@@ -1,9 +1,8 @@
-"""How a block's main number compares with networks that other people trained."""
-
-from __future__ import annotations
+"""How a block's main number compares with networks that other people trained, and which findings lead a report."""
 
 import json
 import math
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -22,6 +21,7 @@ MAIN: dict[str, str] = {
 }
 """Key of a block -> the number of it that can be compared between networks."""
 _FEWEST = 3  # networks that make a range
+_AT_TOP = 3
 
 
 @cache
@@ -69,3 +69,20 @@ def places(block: ReportBlock) -> tuple[float, dict[str, float]] | None:
     scaled = math.log if low > 0 and high > 100 * low else float
     start, room = scaled(low), scaled(high) - scaled(low)
     return (scaled(value) - start) / room, {name: (scaled(each) - start) / room for name, each in known.items()}
+
+
+def top_findings(blocks: Iterable[ReportBlock]) -> list[ReportBlock]:
+    """The blocks that tell most: findings about folds, then numbers that are unlike those of other networks."""
+
+    def score(block: ReportBlock) -> float:
+        if block.key == "folds":
+            return 0.0 if "no findings" in block.headline else 3.0
+        found = places(block)
+        if found is None:
+            return 0.4 if block.key == "tiles" else 0.1
+        here, others = found
+        below = sum(place < here for place in others.values()) / len(others)
+        return 0.5 + abs(2 * below - 1)
+
+    known = [block for block in blocks if block.state == "measured" and block.finding]
+    return sorted(known, key=score, reverse=True)[:_AT_TOP]
