@@ -1,7 +1,5 @@
 """`volume`: files, JSON, and one line for bad input."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,14 +1,12 @@
 """The verb `verify`: its words, its exit codes, and what the competition's scripts read."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from torch import nn
 
 from splinescope.cli import main
@@ -67,27 +65,24 @@ def test_the_competition_reads_it(net: str, tmp_path: Path) -> None:
     assert "not both" in text
 
 
-def test_several_networks_come_in_the_order_of_the_file(net: str, tmp_path: Path) -> None:
-    file = tmp_path / "same.vnnlib"
+def run_two(net: str, folder: Path, words: str, *options: str) -> Result:
+    """The verb on two networks f and g of two inputs each, with these words of the file about them."""
     declared = "(declare-network {0} (declare-input X{0} Real [1,2]) (declare-output Y{0} Real [1,1]))\n"
-    file.write_text(
-        declared.format("f") + declared.format("g") + "(assert (and (= Xf[0,0] Xg[0,0]) (= Xf[0,1] Xg[0,1])"
-        "(<= 0 Xf[0,0] 1) (<= 0 Xf[0,1] 1) (>= Yf[0,0] (+ Yg[0,0] 0.5))))"
-    )
-    result = CliRunner().invoke(main, ["verify", net, net, str(file)])
+    (folder / "two.vnnlib").write_text(f"{declared.format('f')}{declared.format('g')}(assert (and {words}))")
+    return CliRunner().invoke(main, ["verify", net, net, str(folder / "two.vnnlib"), *options])
+
+
+def test_several_networks_come_in_the_order_of_the_file(net: str, tmp_path: Path) -> None:
+    same = "(= Xf[0,0] Xg[0,0]) (= Xf[0,1] Xg[0,1]) (<= 0 Xf[0,0] 1) (<= 0 Xf[0,1] 1)"
+    result = run_two(net, tmp_path, f"{same} (>= Yf[0,0] (+ Yg[0,0] 0.5))")
     assert result.exit_code == 0, result.output
     assert result.output.startswith("holds\n")
 
 
 def test_a_witness_has_the_names_of_the_file(net: str, tmp_path: Path) -> None:
     """Every network's own, equal inputs among them, though they are one input of the search."""
-    file = tmp_path / "differ.vnnlib"
-    declared = "(declare-network {0} (declare-input X{0} Real [1,2]) (declare-output Y{0} Real [1,1]))\n"
-    file.write_text(
-        declared.format("f") + declared.format("g") + "(assert (and (= Xf[0,0] Xg[0,0]) (<= 0 Xf[0,0] 1)"
-        "(<= 0 Xf[0,1] 0.25) (<= 0.75 Xg[0,1] 1) (>= Yg[0,0] (+ Yf[0,0] 0.5))))"
-    )
-    result = CliRunner().invoke(main, ["verify", net, net, str(file), "--format", "vnncomp"])
+    apart = "(= Xf[0,0] Xg[0,0]) (<= 0 Xf[0,0] 1) (<= 0 Xf[0,1] 0.25) (<= 0.75 Xg[0,1] 1)"
+    result = run_two(net, tmp_path, f"{apart} (>= Yg[0,0] (+ Yf[0,0] 0.5))", "--format", "vnncomp")
     lines = [line.strip("()").split() for line in result.output.split("\n")[1:-1]]
     value = {name: float(number) for name, number in lines}
     assert list(value) == ["Xf[0,0]", "Xf[0,1]", "Xg[0,0]", "Xg[0,1]", "Yf[0,0]", "Yg[0,0]"]
