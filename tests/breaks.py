@@ -6,8 +6,6 @@ lines around it may change. "killed" is good; a break that "SURVIVED" shows a la
 Names match by any part: `python -m tests.breaks locate cli`.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

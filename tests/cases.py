@@ -5,8 +5,6 @@
 outputs are zero on average over the slice: several classes win somewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Networks that other people trained, found by SPLINESCOPE_TEST_DATA (default: shared/data beside the repository)."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reference is complete: every public name of every part stands on its page, with when to use it."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

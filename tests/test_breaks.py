@@ -1,7 +1,5 @@
 """The list of breaks follows the code: one that no longer applies breaks nothing, and no test is tried by it."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

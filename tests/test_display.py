@@ -1,7 +1,5 @@
 """Every public result says in one line what it is, in words what it found, and whether it is exact."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The door: few names at the top level, the rest in the parts, all of them known to type checkers."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import subprocess

@@ -1,7 +1,5 @@
 """Records of a run on disk are those that were measured, whatever happens to the disk, or refused in words."""
 
-from __future__ import annotations
-
 import json
 import math
 import resource

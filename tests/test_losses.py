@@ -1,7 +1,5 @@
 """One table of losses for the whole package: names mean the same in every part, and what torch means by them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

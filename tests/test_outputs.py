@@ -1,7 +1,5 @@
 """Models of several outputs: `pick_output` chooses one for every function that takes a model, and errors say so."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """What is given by mistake (no model, no tiling, a data set, a misspelled name) is refused with what to do instead."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """What a release is made from agrees with itself: versions, dependencies, the recipe and the workflow."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Data flows one way: a room imports only the rooms it may, when it is loaded or later, inside a function."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Points, latents and checkpoints shared between processes give what one process gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

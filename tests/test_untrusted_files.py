@@ -3,8 +3,6 @@
 FUZZ_FLIPS sets how many bits of each kind of file are flipped.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os

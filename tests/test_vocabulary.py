@@ -1,7 +1,5 @@
 """One word per idea: the table of words in CONTRIBUTING.md, held over every public signature."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The wheel: built, unpacked apart from the sources and used where no extra is installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

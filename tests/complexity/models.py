@@ -1,7 +1,5 @@
 """Networks that the routines of `complexity` meet, beyond plain MLPs: convolutions, branches, transformers."""
 
-from __future__ import annotations
-
 import copy
 from itertools import pairwise
 

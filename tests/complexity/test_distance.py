@@ -1,7 +1,5 @@
 """The distance method against ray casting and numerical gradients."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What is called exact is: only where the network is affine up to the first fold met."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The frame method against a plain re-implementation, and what its reach means."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Any module can be measured, is left as found, what does not fit is named, and "auto" follows the data."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -79,7 +77,7 @@ def test_nothing_that_a_model_does_on_eval_is_done_to_it() -> None:
     class Adapted(nn.Linear):
         """Merges its adapter when it is put into evaluation, as adapters of transformers do."""
 
-        def train(self, mode: bool = True) -> Adapted:
+        def train(self, mode: bool = True) -> nn.Module:
             if not mode:
                 self.weight.data += 1
             return super().train(mode)

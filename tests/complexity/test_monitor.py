@@ -1,7 +1,5 @@
 """The monitor in a training loop: what it writes, how it resumes, what it costs."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Attacks against exact distances in the plane, and masked gradients that must be seen through."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

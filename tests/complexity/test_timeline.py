@@ -1,7 +1,5 @@
 """A slice followed through training: files, measures, pictures, the command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

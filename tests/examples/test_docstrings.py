@@ -1,7 +1,5 @@
 """The examples in all docstrings print what they say."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every script of the gallery runs, and each of its blocks draws what it opens, as the gallery shows it."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys

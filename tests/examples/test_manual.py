@@ -1,7 +1,5 @@
 """The manual as a reader meets it: short sentences, calls that lead to the reference, and no page that nobody finds."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

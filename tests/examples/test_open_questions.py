@@ -1,7 +1,5 @@
 """The pages of open questions: short, with the answer first, a figure of its own, and a place in the index."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

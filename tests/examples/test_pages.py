@@ -1,7 +1,5 @@
 """What the pages show is true: every block of Python in README and docs runs, and every link leads somewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Generators that every routine of this part meets, and the real ones where their files are."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable

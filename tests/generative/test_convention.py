@@ -1,7 +1,5 @@
 """One meaning of "uniform on the manifold": what the generator returns, whether drawn from a pool or tile by tile."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Draws from latent domains and Metropolis walks on them follow the density that was asked for."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two-dimensional latents: exact volumes, densities and samples from the tiling."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """MaGNET and polarity samplers: against the exact law of 2-D latents, and their manners."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`log_volume`, and what follows from it, against singular values of Jacobians by autograd, one latent at a time."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

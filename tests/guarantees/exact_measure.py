@@ -4,8 +4,6 @@ The box is cut into simplices, and these by the zeros of every unit, output diff
 crosses at a time, so that no polytope is ever needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Integrated gradients are exact: they add up, and Riemann sums converge to them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The largest difference of two networks against random search, and proofs that there is none."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Expectations against Monte Carlo, quadrature and closed forms, degenerate networks included."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

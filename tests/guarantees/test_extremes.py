@@ -1,7 +1,5 @@
 """Exact ranges against plain tilings, random search and linear programs over polytopes."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lipschitz constants against all activation patterns, feasible or not by linear programs."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How far verify reaches: limits, interruption, workers, smooth networks, several networks at once."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Verdicts, ranges, differences and volumes against rational arithmetic, at margins of 1e-16 to 1e-9."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Verdicts against independent references: dense samples and linear programs on plain tilings."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import factorial
 from pathlib import Path

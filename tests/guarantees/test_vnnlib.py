@@ -1,7 +1,5 @@
 """The reader of VNN-LIB: what files say, in either version, and where they are wrong."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Laws that hold for every network: drawn at random, with the smallest ones by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Models shaped like GPT-2: token ids, attention by torch's fused kernel, the tanh form of GELU written out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random networks and data that the tests of this part share, all float64 and seeded."""
 
-from __future__ import annotations
-
 import torch
 
 from splinescope.meanfield import Data, TwoLayerBN

@@ -1,7 +1,5 @@
 """Flows: three descriptions of one motion, conservation, order, and gradient descent."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Theorem 2 as an identity of vector fields, against automatic differentiation; sums whatever blocks and threads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

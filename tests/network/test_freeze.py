@@ -1,7 +1,5 @@
 """Norms with frozen statistics."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """What an op makes of a window is what it makes of the whole image, wherever the window lies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

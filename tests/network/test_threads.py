@@ -1,7 +1,5 @@
 """Models are read, tiled and watched by several threads at a time: results are the serial ones, and nothing is left."""
 
-from __future__ import annotations
-
 import logging
 import random
 import sys

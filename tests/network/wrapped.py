@@ -1,7 +1,5 @@
 """Functions as modules, and what `trace` says when it refuses one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """A browser for the tests of pages, and pages opened in it."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import pytest

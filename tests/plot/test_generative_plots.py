@@ -1,7 +1,5 @@
 """Drawings of generators: axes are labeled, bad input is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Drawings of neurons say what they show."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

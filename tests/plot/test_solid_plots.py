@@ -1,7 +1,5 @@
 """Stills of 3-D tilings, surfaces and unsafe sets, and the verb that makes surfaces."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

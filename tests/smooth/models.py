@@ -1,7 +1,5 @@
 """Small transformers and convolutional networks of today's shapes, written out; and the real ones, if installed."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

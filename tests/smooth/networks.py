@@ -1,7 +1,5 @@
 """Random smooth networks on planes: MLPs, convolutional and residual ones, with all known activations."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """A part by itself: it does what it did inside, on what entered it, and every tool takes it."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The affine map at a point: exact there, equal to the tile's map, and refused where there is none."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The affine map at a point: what has none is refused in words, and what only looks like it is told from it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Hard and soft: identities at the ends, the stated formula between them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

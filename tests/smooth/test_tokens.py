@@ -1,7 +1,5 @@
 """Tokens among the folds: equal to a plain reimplementation, with padding, windows and streams that change nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Networks of many inputs, and slow references for their tiles."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

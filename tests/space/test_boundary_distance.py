@@ -1,7 +1,5 @@
 """Distances to the decision boundary: against exact tilings of planes, samples and attacks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What random lines say about folds in the whole input space."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import lgamma, log, pi
 

@@ -1,7 +1,5 @@
 """Tiles about an input: counts against arrangements, tilings of boxes and brute force; ways between inputs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

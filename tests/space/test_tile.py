@@ -1,7 +1,5 @@
 """The tile of an input in the whole input space, against linear programs, slices and the network itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

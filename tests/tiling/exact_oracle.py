@@ -4,8 +4,6 @@ Tiles are polygons (or intervals) with `Fraction` corners, each with its own aff
 tile by every unit. Nothing is shared with the engine: no bits, no tolerance, no shared vertices.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 

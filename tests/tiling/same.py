@@ -1,7 +1,5 @@
 """Tilings that are equal to the last bit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import splinescope as ss

@@ -1,7 +1,5 @@
 """Hand-made networks on three inputs whose zero sets are known shapes: built from abs and max of affine functions."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

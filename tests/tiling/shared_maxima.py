@@ -5,8 +5,6 @@ maps with `Fraction` coefficients. A tile is a set where every unit keeps its si
 cut out of the tile before by one halfspace per loser. No tournament, no wall between losers, no tolerance.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count, product

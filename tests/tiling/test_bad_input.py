@@ -1,7 +1,5 @@
 """Bad input gets a clear error; a limit or an interruption leaves nothing half-true and nothing changed."""
 
-from __future__ import annotations
-
 import _thread
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Several slices at once are the slices one by one; a module that has changed is tiled as it is."""
 
-from __future__ import annotations
-
 import copy
 import types
 

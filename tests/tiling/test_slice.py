@@ -1,7 +1,5 @@
 """Slices: coordinates go there and back, and the named constructors hold what they promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

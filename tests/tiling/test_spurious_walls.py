@@ -1,7 +1,5 @@
 """Walls between losers of a maximum: none of the network's, unless another fold lies on them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

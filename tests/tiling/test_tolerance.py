@@ -1,7 +1,5 @@
 """Tilings within a tolerance: the bound holds, is not vacuous, and falls with the square of the number of knots."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

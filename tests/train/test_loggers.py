@@ -1,7 +1,5 @@
 """A monitor's numbers reach the logger that the rest of the run uses, each under its name and at its step."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

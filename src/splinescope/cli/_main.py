@@ -1,7 +1,5 @@
 """The group of verbs, loaded lazily; bad input is one clear line on stderr and exit code 2."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -1,7 +1,5 @@
 """`splinescope complexity`, `normalization` and `representation`: what a network does with its data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

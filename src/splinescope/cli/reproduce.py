@@ -1,7 +1,5 @@
 """`splinescope reproduce`: run the experiments behind every claim."""
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """`splinescope studio` opens the page on which networks fold; `warmup` compiles what first tilings would wait for."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """`splinescope tessellate`, `show`, `stats` and `surface`: tilings and level sets made, drawn and measured."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

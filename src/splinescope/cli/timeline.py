@@ -1,7 +1,5 @@
 """`splinescope timeline`: one slice at every checkpoint of a training run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

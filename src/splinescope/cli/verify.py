@@ -1,7 +1,5 @@
 """`splinescope verify`: whether a property holds for all inputs of a set."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

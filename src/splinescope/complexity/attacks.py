@@ -3,8 +3,6 @@
 Small on purpose: torchattacks and foolbox pin old packages, and have no margin-maximizing PGD on any shape of input.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

@@ -4,8 +4,6 @@ Humayun, Balestriero, Baraniuk, "Deep Networks Always Grok and Here is Why", 202
 dynamic geometry of learning.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

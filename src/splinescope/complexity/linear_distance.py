@@ -1,7 +1,5 @@
 """Local complexity by the linearized distance to each fold: |z| / ||grad_x z|| <= r."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -26,17 +26,10 @@ _DIRECTIONS = 25
 
 
 def local_complexity(
-    model: nn.Module | SplineNetwork,
-    x: Any,
-    *,
-    radius: Radius = "auto",
-    method: Method = "frame",
-    directions: int | Any | None = None,
-    forward: Forward | None = None,
-    generator: torch.Generator | None = None,
-    chunk_bytes: int | None = None,
-    progress: Progress | bool | None = None,
-) -> LocalComplexity:
+    model: nn.Module | SplineNetwork, x: Any, *, radius: Radius = "auto", method: Method = "frame",
+    directions: int | Any | None = None, forward: Forward | None = None, generator: torch.Generator | None = None,
+    chunk_bytes: int | None = None, progress: Progress | bool | None = None,
+) -> LocalComplexity:  # fmt: skip
     """Count, for each point and site, the folds that pass through a neighborhood of the point.
 
     Two methods:

@@ -57,14 +57,9 @@ def effective_rank(singular_values: Tensor) -> Tensor:
 
 
 def local_geometry(
-    model: Generator,
-    z: Tensor,
-    *,
-    radius: float | None = None,
-    output: str = "after",
-    generator: torch.Generator | None = None,
-    progress: Progress | bool | None = None,
-) -> LocalGeometry:
+    model: Generator, z: Tensor, *, radius: float | None = None, output: str = "after",
+    generator: torch.Generator | None = None, progress: Progress | bool | None = None,
+) -> LocalGeometry:  # fmt: skip
     """Scaling, rank and complexity of a generator at latents.
 
     Args:
@@ -96,14 +91,9 @@ def local_geometry(
 
 
 def geometry_map(
-    model: Generator,
-    view: Slice,
-    *,
-    resolution: int = 64,
-    radius: float | None = None,
-    output: str = "after",
+    model: Generator, view: Slice, *, resolution: int = 64, radius: float | None = None, output: str = "after",
     progress: Progress | bool | None = None,
-) -> tuple[np.ndarray, LocalGeometry]:
+) -> tuple[np.ndarray, LocalGeometry]:  # fmt: skip
     """The descriptors on a grid over the bounding box of a 2-D latent slice.
 
     Returns:

@@ -4,8 +4,6 @@ Each row of a batch is a latent of its own, so one forward-mode pass with the sa
 one column of every row's Jacobian: the primal runs once, all tangents ride along as one batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

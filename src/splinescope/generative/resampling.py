@@ -1,7 +1,5 @@
 """Drawing by weights in the log domain: from a pool of proposals, or by Metropolis walks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,14 +58,9 @@ class Chains:
 
 
 def metropolis(
-    evaluate: Callable[[Tensor], tuple[Tensor, Tensor]],
-    domain: LatentDomain,
-    start: Chains,
-    steps: int,
-    step_size: float | None,
-    generator: torch.Generator,
-    progress: Progress | bool | None,
-) -> Chains:
+    evaluate: Callable[[Tensor], tuple[Tensor, Tensor]], domain: LatentDomain, start: Chains, steps: int,
+    step_size: float | None, generator: torch.Generator, progress: Progress | bool | None,
+) -> Chains:  # fmt: skip
     """Take `steps` Metropolis steps from `start` (of positive density); leaves the target law unchanged.
 
     `evaluate` turns latents `[n, d]` into (log volume `[n]`, log target `[n]`). Without a step size it is tuned over

@@ -52,12 +52,9 @@ class Curvature(Result, LinearOperator):
     certainty = "exact"
 
     def __init__(
-        self,
-        product: Callable[[dict[str, Tensor]], dict[str, Tensor]],
-        parameters: dict[str, Tensor],
-        kind: str,
+        self, product: Callable[[dict[str, Tensor]], dict[str, Tensor]], parameters: dict[str, Tensor], kind: str,
         rank_bound: int | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.names = tuple(parameters)
         self.shapes = tuple(tuple(p.shape) for p in parameters.values())
         self.kind = kind

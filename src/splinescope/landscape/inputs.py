@@ -1,7 +1,5 @@
 """What every function here is given: a model, which of its parameters are meant, data and their loss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -66,13 +66,9 @@ class SpectrumSummary(Result):
 
 
 def spectrum_summary(
-    operator: Curvature,
-    *,
-    method: Literal["auto", "dense", "matrix-free"] = "auto",
-    probes: int = 32,
-    generator: torch.Generator | None = None,
-    progress: Progress | bool | None = None,
-) -> SpectrumSummary:
+    operator: Curvature, *, method: Literal["auto", "dense", "matrix-free"] = "auto", probes: int = 32,
+    generator: torch.Generator | None = None, progress: Progress | bool | None = None,
+) -> SpectrumSummary:  # fmt: skip
     """Extreme eigenvalues, condition number, trace and effective rank of a curvature matrix.
 
     Args:

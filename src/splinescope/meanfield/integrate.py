@@ -1,7 +1,5 @@
 """Two integrators for autonomous flows of one tensor, with a projection after every step."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 

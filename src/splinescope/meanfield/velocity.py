@@ -19,8 +19,6 @@ In the last two the moving point is `n_k`. One pass over the data gives outputs 
 two matrix products per block, O(m N d) in total, memory O(m (d + rows)) per core.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

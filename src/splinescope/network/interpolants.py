@@ -6,8 +6,6 @@ about h^2 |phi''| / 8: equal errors need spacings h ~ |phi''|^(-1/2), hence abou
 knots phi is within eps of its asymptotes and the interpolant is parallel to them.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

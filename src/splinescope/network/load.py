@@ -17,12 +17,9 @@ from .outputs import Output, SeveralOutputs
 
 
 def load(
-    path: str | PathLike[str],
-    *,
-    normalized: bool = False,
-    output: Output = None,
+    path: str | PathLike[str], *, normalized: bool = False, output: Output = None,
     fixed: Mapping[str, Any] | None = None,
-) -> SplineNetwork:
+) -> SplineNetwork:  # fmt: skip
     """Read a network from an ONNX (`.onnx`, opset 8 and later) or `.nnet` file; nothing in it is executed.
 
     ONNX files are read as onnxruntime runs them for one row, in float64: a batch size of 1 written into the file is

@@ -5,8 +5,6 @@ Bounds of outputs while tiles are cut are in `tiling.engine.output_bounds`, thos
 `guarantees.relaxation`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Tiles cut where the class changes: what a picture of classes fills, exact to the line."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which tiles of a very large tiling a page has: more than a browser holds are told by the largest among them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Frames: what the viewer draws, as bytes. `web/frame.js` reads them."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator, Sequence
@@ -59,15 +57,9 @@ def packed_pieces(content: Any) -> Iterator[bytes | memoryview]:
 
 
 def tiling_frame(
-    tiling: Tiling,
-    *,
-    title: str = "Tiling",
-    color: str | None = None,
-    only: Sequence[str] | None = None,
-    x: Any = None,
-    y: Any = None,
-    max_tiles: int | None = None,
-) -> dict[str, Any]:
+    tiling: Tiling, *, title: str = "Tiling", color: str | None = None, only: Sequence[str] | None = None,
+    x: Any = None, y: Any = None, max_tiles: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """What the viewer draws of a 2-D tiling, colored by `color` first, ready for `pack`.
 
     `only` names the quantities to send; by default all that this tiling can give, but those that run the network on

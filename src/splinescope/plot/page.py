@@ -79,14 +79,9 @@ def _write(path: str | os.PathLike[str], pieces: Iterable[bytes]) -> None:
 
 
 def write_film_page(
-    frames: list[dict[str, Any]],
-    path: str | os.PathLike[str],
-    *,
-    title: str,
-    color: str,
-    words: Sequence[str] = (),
+    frames: list[dict[str, Any]], path: str | os.PathLike[str], *, title: str, color: str, words: Sequence[str] = (),
     start: int | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write moments of a training as one page with a slider through time.
 
     Args:

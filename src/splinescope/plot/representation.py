@@ -43,12 +43,9 @@ def plot_overview(geometry: RepresentationGeometry) -> Figure:
 
 
 def plot_depth(
-    geometry: RepresentationGeometry,
-    quantity: str | Callable[[LayerGeometry], float] = "effective_rank",
-    ax: Axes | None = None,
-    *,
-    label: str | None = None,
-) -> Axes:
+    geometry: RepresentationGeometry, quantity: str | Callable[[LayerGeometry], float] = "effective_rank",
+    ax: Axes | None = None, *, label: str | None = None,
+) -> Axes:  # fmt: skip
     """One number along depth: any name or function that `RepresentationGeometry.series` takes."""
     ax = new_axes(ax)
     ax.plot(range(len(geometry)), geometry.series(quantity), marker=".", label=label)

@@ -32,13 +32,9 @@ _LABELED = 100  # tokens; of more, some labels would read like a text that is no
 
 
 def plot_tokens(
-    geometry: TokenGeometry,
-    quantity: str = "nearest",
-    *,
-    row: int = 0,
-    tokens: Sequence[str] | None = None,
+    geometry: TokenGeometry, quantity: str = "nearest", *, row: int = 0, tokens: Sequence[str] | None = None,
     ax: Axes | None = None,
-) -> Axes:
+) -> Axes:  # fmt: skip
     """A heat map of one sequence: layers upwards, tokens to the right, padding left out.
 
     `quantity` is "active", "nearest", "folds", "mean", "std" or "attention" (mean over heads). `tokens` are labels of

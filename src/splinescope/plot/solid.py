@@ -24,14 +24,9 @@ _LIGHT = np.array([0.3, -0.5, 0.8]) / np.linalg.norm([0.3, -0.5, 0.8])
 
 
 def plot_cells(
-    tiling: Tiling,
-    color: str = "slope",
-    ax: Axes3D | None = None,
-    *,
-    pull: float = 0.0,
-    colorbar: bool = True,
+    tiling: Tiling, color: str = "slope", ax: Axes3D | None = None, *, pull: float = 0.0, colorbar: bool = True,
     max_faces: int = 60_000,
-) -> Axes3D:
+) -> Axes3D:  # fmt: skip
     """The cells of a 3-D tiling, colored by a quantity of tiles, on 3-D axes.
 
     `pull` moves cells away from the middle by this many times their distance from it; 0 draws the outside alone. More

@@ -1,7 +1,5 @@
 """What the 3-D viewer draws, as a frame: `web/space.js` reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -22,15 +20,9 @@ MOST_CELLS = 400_000
 
 
 def solid_frame(
-    tiling: Tiling,
-    *,
-    title: str = "Tiling",
-    color: str | None = None,
-    only: Sequence[str] | None = None,
-    x: Any = None,
-    y: Any = None,
-    max_tiles: int | None = None,
-) -> dict[str, Any]:
+    tiling: Tiling, *, title: str = "Tiling", color: str | None = None, only: Sequence[str] | None = None,
+    x: Any = None, y: Any = None, max_tiles: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """What the viewer draws of a 3-D tiling, ready for `pack`; arguments as in `tiling_frame`."""
     walls = tiling.walls
     if tiling.dimension != 3 or not isinstance(walls, Facets):

@@ -40,12 +40,9 @@ def plot_curves(story: Timeline, names: Sequence[str], ax: Axes | None = None, *
 
 
 def plot_records(
-    records: Sequence[Mapping[str, Any]],
-    names: Sequence[str] | None = None,
-    ax: Axes | None = None,
-    *,
+    records: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None, ax: Axes | None = None, *,
     label: str = "measured",
-) -> Axes:
+) -> Axes:  # fmt: skip
     """Numbers of a monitor's records over training steps, on an axis that is linear up to 1 and logarithmic beyond.
 
     `names` are numbers, or groups of them by what their names begin with ("tokens/nearest"); by default those without

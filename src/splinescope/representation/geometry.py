@@ -107,13 +107,9 @@ class RepresentationGeometry(Result):
 
 
 def representation_geometry(
-    model: nn.Module | SplineNetwork,
-    x: Any,
-    *,
-    method: Literal["auto", "trace", "hooks"] = "auto",
-    keep_gram: bool = True,
-    seed: int = 0,
-) -> RepresentationGeometry:
+    model: nn.Module | SplineNetwork, x: Any, *, method: Literal["auto", "trace", "hooks"] = "auto",
+    keep_gram: bool = True, seed: int = 0,
+) -> RepresentationGeometry:  # fmt: skip
     r"""Follow a batch through the depth of a network.
 
     At each place, with `H` the `[n, d]` representation (flattened): singular values and ranks, lengths,

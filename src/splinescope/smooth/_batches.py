@@ -1,7 +1,5 @@
 """Batches of tokens: what a loader gives, masks of padding, and long sequences cut into windows."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any

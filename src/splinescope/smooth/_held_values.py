@@ -1,7 +1,5 @@
 """How a function that is not affine is held at a point: its gate, attention weights, scale or winners."""
 
-from __future__ import annotations
-
 import math
 import types
 from collections.abc import Callable

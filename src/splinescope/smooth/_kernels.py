@@ -1,7 +1,5 @@
 """Five statistics of gate pre-activations, row by row while a row is in the cache."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..support.compile import jit

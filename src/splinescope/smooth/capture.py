@@ -1,7 +1,5 @@
 """What enters the parts of a model: their calls, caught in one forward pass."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ held) and **factor** (depends on the input in another way, and is held). A first
 with them runs the held network, which is affine, on any input.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

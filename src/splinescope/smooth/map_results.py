@@ -96,13 +96,9 @@ class MapPart(Result):
 
 
 def _through(
-    apply: Callable[[Tensor], Tensor],
-    rows: Tensor,
-    like: Tensor,
-    given: Tensor,
-    wanted: Tensor,
+    apply: Callable[[Tensor], Tensor], rows: Tensor, like: Tensor, given: Tensor, wanted: Tensor,
     progress: Progress | bool | None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Rows `[n, given]` through a map of tensors like `like`, zero but for the places given: `[n, wanted]`."""
     found = []
     for chunk in stepping(rows.split(_CHUNK), progress, "rows of the matrix"):

@@ -1,7 +1,5 @@
 """Connections as uvicorn keeps them, with bounds on their number and on how long a request may take to come."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from typing import Any

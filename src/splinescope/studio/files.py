@@ -1,7 +1,5 @@
 """The playground as files for any web host: the studio's own page, with the networks in a worker of the browser."""
 
-from __future__ import annotations
-
 import json
 import os
 from importlib import resources

@@ -1,7 +1,5 @@
 """Work beside the event loop: a bounded pool of jobs that can be cancelled."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the microscope's page can ask for. Each verb takes (what the page keeps, its job, the message)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

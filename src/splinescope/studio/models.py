@@ -1,7 +1,5 @@
 """The playground's data sets and networks: small, in the plane, with every normalization in a form to be tiled."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

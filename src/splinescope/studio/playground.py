@@ -4,8 +4,6 @@ At most two frames are under way: the next is made while the page draws the last
 instead of filling a queue. Orders that come while a frame is made are all carried out before the next one.
 """
 
-from __future__ import annotations
-
 import math
 import queue
 import threading

@@ -1,7 +1,5 @@
 """The Python that makes the picture under the microscope; run where the studio was started, it gives the same tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A scene is one or two panels with lines that stay, and moments that a slider goe
 every panel, with a label and a few numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

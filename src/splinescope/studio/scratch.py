@@ -1,7 +1,5 @@
 """`Scratch`: a folder for what pages send, that does not outlive its server by long, even if the server is killed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

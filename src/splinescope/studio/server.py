@@ -135,14 +135,9 @@ def make_app(*, token: str, hosts: frozenset[str], given: Path | None = None, fa
 
 
 def serve(
-    given: str | None = None,
-    *,
-    factory: str | None = None,
-    port: int = 0,
-    browser: bool = True,
-    at: str = "",
+    given: str | None = None, *, factory: str | None = None, port: int = 0, browser: bool = True, at: str = "",
     announce: Callable[[str], None] = print,
-) -> None:
+) -> None:  # fmt: skip
     """Run the studio until Ctrl-C.
 
     Args:

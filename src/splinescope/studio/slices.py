@@ -1,7 +1,5 @@
 """Slices as a page describes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

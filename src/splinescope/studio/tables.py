@@ -1,7 +1,5 @@
 """`read_rows`: rows of a file as numbers, with the class of each where a column holds one."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """`Trainer`: a recipe's network in training, and what the page shows of it at a moment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The file is readable with any safetensors library. Its metadata: `format`, `vers
 `sha256`, the digest of the header and of every array's name, dtype, shape and bytes. Nothing in it is executed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import mmap

@@ -1,7 +1,5 @@
 """Numbers from files: .npy, .npz, .csv and .pt; nothing in a file is run."""
 
-from __future__ import annotations
-
 import math
 import os
 import warnings

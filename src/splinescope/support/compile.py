@@ -4,8 +4,6 @@ numba's own cache follows the file of a function but not what that function call
 a kernel's whole folder, and loading does only what it must.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import multiprocessing

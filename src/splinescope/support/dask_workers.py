@@ -3,8 +3,6 @@
 joblib's own dask backend waits for ever for a task whose worker died: it is told of results alone, not of such errors.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from collections import Counter

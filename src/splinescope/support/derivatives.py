@@ -5,8 +5,6 @@ and one input. A forward-mode pass with a tangent in every row gives a column of
 a row of each.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A model as it answers, in the middle of its training."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

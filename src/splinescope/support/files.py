@@ -1,7 +1,5 @@
 """Writing files so that they are whole or not there at all."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import os

@@ -4,8 +4,6 @@ While a verb is at work Ctrl-C is an exception, so that the verb can put its thi
 nobody could catch an exception (in a destructor, in a callback) the line is written and the process ends at once.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal

@@ -1,7 +1,5 @@
 """Losses by name: the one table of the package, with what each computes and which targets it takes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

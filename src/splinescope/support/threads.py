@@ -1,7 +1,5 @@
 """Several threads at a time: what belongs to the process is changed by one of them, and always put back."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -3,8 +3,6 @@
 `joblib.parallel_config(backend="dask")` (or ray) around a call sends the same work to a cluster.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import inspect
@@ -39,16 +37,10 @@ R = TypeVar("R")
 
 
 def share(
-    work: Callable[..., R],
-    items: Sequence[tuple[Any, ...]],
-    names: Sequence[str],
-    *,
-    workers: int,
-    folder: str | os.PathLike[str] | None = None,
-    called: Sequence[str] | None = None,
-    is_finished: Callable[[R], bool] = lambda result: True,
-    check: Callable[[str, int, Arrays], None] | None = None,
-) -> Generator[tuple[int, R], None, None]:
+    work: Callable[..., R], items: Sequence[tuple[Any, ...]], names: Sequence[str], *, workers: int,
+    folder: str | os.PathLike[str] | None = None, called: Sequence[str] | None = None,
+    is_finished: Callable[[R], bool] = lambda result: True, check: Callable[[str, int, Arrays], None] | None = None,
+) -> Generator[tuple[int, R], None, None]:  # fmt: skip
     """`work(*item)` for every item, by so many processes: (number of the item, result) as they come.
 
     What is finished is kept when a worker dies: the rest is tried once more, then an error names it. With a folder,

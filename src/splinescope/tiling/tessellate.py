@@ -40,22 +40,12 @@ _SECONDS_TO_JOIN = 2e-7  # for a tile and dimension: what `assemble` takes after
 
 
 def tessellate(
-    model: nn.Module | SplineNetwork,
-    view: Slice,
-    *,
-    tolerance: float | None = None,
-    rtol: float = 1e-12,
-    max_tiles: int | None = None,
-    time_limit: float | None = None,
-    progress: Progress | bool | None = None,
-    threads: int | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    rows: Literal["auto", "plain", "factored"] = "auto",
-    workers: int | None = None,
-    folder: str | os.PathLike[str] | None = None,
-    out: str | os.PathLike[str] | None = None,
+    model: nn.Module | SplineNetwork, view: Slice, *, tolerance: float | None = None, rtol: float = 1e-12,
+    max_tiles: int | None = None, time_limit: float | None = None, progress: Progress | bool | None = None,
+    threads: int | None = None, chunk_bytes: int = CHUNK_BYTES, rows: Literal["auto", "plain", "factored"] = "auto",
+    workers: int | None = None, folder: str | os.PathLike[str] | None = None, out: str | os.PathLike[str] | None = None,
     output: int | str | None = None,
-) -> Tiling:
+) -> Tiling:  # fmt: skip
     """The exact tiling of a network on a slice of one to eight dimensions.
 
     On each tile every value in the network is affine, so its values at the tile's corners are all there is to

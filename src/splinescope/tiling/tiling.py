@@ -177,15 +177,9 @@ class Tiling(Measures):
         save_tiling(self, path)
 
     def to_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str | None = None,
-        color: str | None = None,
-        x: Any = None,
-        y: Any = None,
-        max_tiles: int | None = None,
-    ) -> None:
+        self, path: str | os.PathLike[str], *, title: str | None = None, color: str | None = None, x: Any = None,
+        y: Any = None, max_tiles: int | None = None,
+    ) -> None:  # fmt: skip
         """Write one self-contained page to explore, of a 2-D or a 3-D tiling; it opens without a network connection.
 
         On a plane every tile is in the file (some 60 to 100 bytes each), of over two million those that reach furthest

@@ -1,7 +1,5 @@
 """Tilings of smooth networks within a tolerance: interpolants for activations, an exact tiling of that network."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

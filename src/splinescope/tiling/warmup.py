@@ -1,7 +1,5 @@
 """Compiles ahead what the first tilings on a machine would wait for."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Checkpoints: parameters from a file, of which nothing is run, or from a state dict, into a module; and factories."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping

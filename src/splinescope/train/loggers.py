@@ -1,7 +1,5 @@
 """Where a monitor's numbers go besides its own files: the logger that the rest of the run uses."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

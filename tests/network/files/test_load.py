@@ -1,7 +1,5 @@
 """Networks from files: ONNX against onnxruntime, .nnet against a plain reading, and bad files."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recipes of docs/models.md for networks of Keras and JAX: what is tiled is what the other framework computes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every operation that `trace` knows, as the user writes it: label -> (module or function, shape of one input)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """`where` and its kin, by a comparison of live values: read where they are continuous, else refused with the jump."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

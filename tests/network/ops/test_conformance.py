@@ -1,7 +1,5 @@
 """Every registered rule against the real op, alone and inside a network."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from unittest import mock

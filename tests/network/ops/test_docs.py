@@ -1,7 +1,5 @@
 """The examples of docs/operation.md, pasted: each passes the conformance test in place of the entry it explains."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

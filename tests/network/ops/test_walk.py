@@ -1,7 +1,5 @@
 """Adding an activation is one entry: what is registered once is seen by every part that looks at folds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

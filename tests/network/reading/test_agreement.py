@@ -1,7 +1,5 @@
 """What was read is compared with the module itself, at every batch size where its code may differ."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

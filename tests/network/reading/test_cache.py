@@ -1,7 +1,5 @@
 """A module seen before is not exported again, and whatever changes what it does is noticed."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from types import SimpleNamespace

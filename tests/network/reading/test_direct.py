@@ -13,21 +13,10 @@ from splinescope.network.reading.export import export
 
 CONVS = nn.Sequential(
     nn.Sequential(nn.Conv2d(3, 4, 3, padding=1, stride=(1, 2)), nn.BatchNorm2d(4), nn.ReLU(inplace=True)),
-    nn.MaxPool2d(2),
-    nn.Dropout(0.3),
-    nn.Identity(),
-    nn.AvgPool2d(2, count_include_pad=False),
-    nn.LeakyReLU(0.2),
-    nn.AdaptiveAvgPool2d(1),
-    nn.Flatten(),
-    nn.Linear(4, 5, bias=False),
-    nn.Sequential(nn.ReLU(), nn.PReLU()),
-    nn.Linear(5, 6),
-    nn.BatchNorm1d(6, affine=False),
-    nn.ReLU6(),
-    nn.ReLU(inplace=True),
-    nn.Hardtanh(),
-).eval()
+    nn.MaxPool2d(2), nn.Dropout(0.3), nn.Identity(), nn.AvgPool2d(2, count_include_pad=False), nn.LeakyReLU(0.2),
+    nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5, bias=False), nn.Sequential(nn.ReLU(), nn.PReLU()),
+    nn.Linear(5, 6), nn.BatchNorm1d(6, affine=False), nn.ReLU6(), nn.ReLU(inplace=True), nn.Hardtanh(),
+).eval()  # fmt: skip
 READ = {
     "convs": (CONVS, (3, 8, 8)),
     "mlp": (nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1)), (2,)),

@@ -1,7 +1,5 @@
 """Hooks are named, since none is called; those of torch itself and ours are not."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """What cannot be read is refused in words: what is in the way and where, what works instead."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Whatever a module holds, a change of it that acts between all rows that anybody compares is seen by every tiling."""
 
-from __future__ import annotations
-
 import contextvars
 import os
 from collections import deque

@@ -1,7 +1,5 @@
 """One unit, one name and one number per site, whoever speaks of it."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import pytest
 import torch

@@ -4,8 +4,6 @@ Plain Python throughout. With `exact=True` every number is a `Fraction` and noth
 small networks. Otherwise numbers are floats, zero below a tolerance: the yardstick for speed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product

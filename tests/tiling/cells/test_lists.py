@@ -1,7 +1,5 @@
 """Lists in one array are the lists they stand for, and cells made of them the polygons."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

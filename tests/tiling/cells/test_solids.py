@@ -1,7 +1,5 @@
 """Tilings of three and more dimensions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Walls are what a sort of all sides of tiles gives, and a summary takes little memory beside them."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

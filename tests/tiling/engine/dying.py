@@ -1,7 +1,5 @@
 """Work that ends its process: what a killed worker, or one out of memory, looks like from outside."""
 
-from __future__ import annotations
-
 import os
 import signal
 from multiprocessing.connection import Connection

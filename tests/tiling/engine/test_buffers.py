@@ -1,7 +1,5 @@
 """Memory that chunks use again: never while an array of it is left, and at once when none is."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from splinescope.tiling.engine.buffers import Buffers, whole_groups

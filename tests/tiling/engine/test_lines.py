@@ -1,7 +1,5 @@
 """Many lines in one pass: what each gives by itself, and what the engine of all dimensions gives."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The engine against exact rational arithmetic on small and on degenerate networks."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

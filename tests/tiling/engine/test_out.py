@@ -1,7 +1,5 @@
 """A tiling written while it is made is the tiling in memory; an interrupted one leaves nothing."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exact tilings of networks that other people trained."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

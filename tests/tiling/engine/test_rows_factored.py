@@ -1,7 +1,5 @@
 """Rows in factored form give the tiles that plain rows give: on random graphs, degenerate networks and any chunks."""
 
-from __future__ import annotations
-
 import copy
 from types import SimpleNamespace
 

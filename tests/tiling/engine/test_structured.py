@@ -1,7 +1,5 @@
 """Convolutional, residual and pooling networks against dense sampling, and the freedom of chunks and threads."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 

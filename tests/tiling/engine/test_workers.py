@@ -1,7 +1,5 @@
 """A tiling by several processes is that of one: the split leaves no trace."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

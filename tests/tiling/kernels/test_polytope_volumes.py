@@ -1,7 +1,5 @@
 """Volumes, centers, second moments, areas and faces of cells, against Qhull and sums over Delaunay's simplices."""
 
-from __future__ import annotations
-
 from math import factorial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is read off a tiling is no surer than the tiling: exact only where the tiled network is the model itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Level sets and decision boundaries of 3-D tilings, and surfaces of networks."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

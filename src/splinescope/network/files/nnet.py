@@ -1,7 +1,5 @@
 """The .nnet text format (K. Julian, Stanford 2016): dense ReLU networks with the ranges of their inputs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

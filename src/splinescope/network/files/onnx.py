@@ -4,8 +4,6 @@ What does is read for one row as the file says, and then for many rows: in its f
 an axis of their own. Rows together must give what each gives alone.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 An operator reads every attribute and input that changes its result; a node with any other is refused by name.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

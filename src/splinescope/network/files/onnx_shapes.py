@@ -1,7 +1,5 @@
 """ONNX operators that reshape, select and join, and those that make constants."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ In: the name of an operation. Out: its entry (see `registry`), which the files b
 Imports `program`, `patches` and `support`.
 """
 
-from __future__ import annotations
-
 from . import activations, affine, extrema, pooling, python_names, refused, reshapes  # noqa: F401
 from .registry import OPERATIONS, Operation
 

@@ -3,8 +3,6 @@
 A new one is a few lines here and one in tests/network/ops/operations.py.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Layers and arithmetic that are affine in the live values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

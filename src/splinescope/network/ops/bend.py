@@ -4,8 +4,6 @@ A call is seen with the arguments that the user's code gave; `Given` names them 
 of an activation (its hinges, its windows) serves lowering and watching alike.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

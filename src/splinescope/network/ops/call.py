@@ -1,7 +1,5 @@
 """One node of the exported graph as a rule sees it: named arguments, constants known, steps to emit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -196,15 +194,10 @@ class Call:
     # what it becomes
 
     def affine(
-        self,
-        run: Callable[..., Tensor] | None = None,
-        magnitude: Callable[..., Tensor] | None = None,
-        inputs: Sequence[Live] | None = None,
-        shape: tuple[int, ...] | None = None,
-        suffix: str = "",
-        linear: Callable[..., Patches] | None = None,
-        convolution: int = 0,
-    ) -> Live:
+        self, run: Callable[..., Tensor] | None = None, magnitude: Callable[..., Tensor] | None = None,
+        inputs: Sequence[Live] | None = None, shape: tuple[int, ...] | None = None, suffix: str = "",
+        linear: Callable[..., Patches] | None = None, convolution: int = 0,
+    ) -> Live:  # fmt: skip
         """Emit an affine step; without arguments, the op itself, and its magnitude by absolute constants."""
         used = self.lives if inputs is None else tuple(inputs)
         depth = max((v.depth for v in used), default=0)
@@ -214,17 +207,10 @@ class Call:
         return output
 
     def fold(
-        self,
-        inputs: Sequence[Live],
-        run: Callable[..., Tensor],
-        cuts: Callable[..., Tensor],
-        cut_magnitude: Callable[..., Tensor],
-        gains: np.ndarray,
-        elements: np.ndarray,
-        shape: tuple[int, ...] | None = None,
-        suffix: str = "",
-        at: np.ndarray | None = None,
-    ) -> Live:
+        self, inputs: Sequence[Live], run: Callable[..., Tensor], cuts: Callable[..., Tensor],
+        cut_magnitude: Callable[..., Tensor], gains: np.ndarray, elements: np.ndarray,
+        shape: tuple[int, ...] | None = None, suffix: str = "", at: np.ndarray | None = None,
+    ) -> Live:  # fmt: skip
         """Emit a fold, one level deeper than this call's inputs."""
         shape = self.shape if shape is None else shape
         site = Site(self.path, called(self.op, self), shape, len(gains), self.depth + 1)

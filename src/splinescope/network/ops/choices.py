@@ -5,8 +5,6 @@ the compared value and both choices are affine functions of the numbers of one v
 one function of each number. It bends where the comparison turns, if both choices agree there; else it jumps.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ Written out, their parts are in the table of operations like any others, so trac
 sort of k values is a network of sorted pairs (Batcher's), which is exact.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

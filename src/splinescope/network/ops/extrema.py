@@ -1,7 +1,5 @@
 """Maximum and minimum of two values, over axes, and sorting of pairs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

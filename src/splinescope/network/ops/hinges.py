@@ -1,7 +1,5 @@
 """Elementwise folds as steps: an affine function plus hinges `gain * relu(z - at)`; and the maximum of two values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

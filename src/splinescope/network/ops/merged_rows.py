@@ -3,8 +3,6 @@
 The program keeps them as `[N, m, ...]`. A step that was made for `[N m, ...]` is lifted: it runs on all rows at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

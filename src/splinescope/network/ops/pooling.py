@@ -1,7 +1,5 @@
 """Max over sliding and adaptive windows, as a tournament of pairwise maxima."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

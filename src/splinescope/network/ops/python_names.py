@@ -1,7 +1,5 @@
 """Torch functions and methods as a forward pass calls them, where an exported graph has other ops or none is known."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

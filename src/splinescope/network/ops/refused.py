@@ -1,7 +1,5 @@
 """Ops that no tiling can hold, and what to do; ops allowed only at the very end."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from .activations import CURVED, MINUS_ONE, ONE, ZERO

@@ -1,7 +1,5 @@
 """Ops that move, repeat or drop elements, and those that fill with constants."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 Sizes at which the module's Python code takes another way than the one that was read are found in torch's record.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import random

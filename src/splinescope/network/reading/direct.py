@@ -3,8 +3,6 @@
 Anything else (a subclass, a hook, a patched `forward`, an input that does not fit) is left to `export`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """From the user's module to an exported graph, without leaving a trace on the module."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """From the exported graph and today's parameters to a `Program`."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """An exported graph rewritten: in-place ops as functions, and what a model writes out as the op it is."""
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

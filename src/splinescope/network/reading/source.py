@@ -1,7 +1,5 @@
 """What is read once from an exported graph: its nodes that matter, its ending, and where a node comes from."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batch norm with the statistics of given data instead of its running averages, which lag behind the weights."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Watching a model's forward pass: which functions it calls, in which module, and what they do to its input."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

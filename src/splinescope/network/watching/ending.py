@@ -1,7 +1,5 @@
 """Takes off the squashing function a generator ends in (tanh, sigmoid...), as it runs, without touching the module."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

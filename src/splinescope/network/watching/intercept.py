@@ -3,8 +3,6 @@
 Everything here acts on the thread that entered it and is gone when its context ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
@@ -48,12 +46,9 @@ class Hooked(ExitStack):
     """
 
     def __init__(
-        self,
-        before: Iterable[tuple[nn.Module, Hook]] = (),
-        after: Iterable[tuple[nn.Module, Hook]] = (),
-        *,
+        self, before: Iterable[tuple[nn.Module, Hook]] = (), after: Iterable[tuple[nn.Module, Hook]] = (), *,
         with_kwargs: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         for module, hook in before:
             self.callback(module.register_forward_pre_hook(hook, with_kwargs=with_kwargs).remove)

@@ -1,7 +1,5 @@
 """Which modules come right before and after which, by the calls of a model."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from torch import nn

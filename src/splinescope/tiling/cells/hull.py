@@ -1,7 +1,5 @@
 """Convex domains of three and more dimensions: their corners, their facets, their volume."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 from math import factorial

@@ -1,7 +1,5 @@
 """Outputs and derivatives of a network at many points, in float64 and in blocks of bounded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce

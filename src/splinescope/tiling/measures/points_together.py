@@ -2,8 +2,6 @@
 through its ops, not every point. For points of some hundred tiles these are about a hundred.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from weakref import WeakKeyDictionary
