@@ -59,8 +59,10 @@ def places(tiling: ss.Tiling) -> set[tuple[float, ...]]:
 def test_a_limit_on_tiles_leaves_that_many(most: int, threads: int, rows: str) -> None:
     partial, said = limited(mlp(24), SQUARE, max_tiles=most, threads=threads, rows=rows)
     assert partial.count == most
-    assert f"max_tiles={most} reached" in said
-    assert places(partial) <= places(ss.tessellate(mlp(24), SQUARE))
+    whole = ss.tessellate(mlp(24), SQUARE)
+    assert f"max_tiles={most} reached: the slice has at least " in said
+    assert int(said.split("at least ")[1].split()[0]) < whole.count  # the work stopped there
+    assert places(partial) <= places(whole)
 
 
 @pytest.mark.parametrize(("dimension", "spread"), [(1, 5.0), (2, 0.7), (3, 0.15)])
