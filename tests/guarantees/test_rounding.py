@@ -259,7 +259,7 @@ def test_the_lipschitz_constant_of_rational_arithmetic_is_within_the_bound(d: in
         else:
             columns = [[*zip(*a, strict=True)] if norm == 1 else a for a in slopes]
             assert ends[0] <= max(sum(map(abs, row)) for a in columns for row in a) <= ends[1]
-        assert found.rounding < 1e-11 or kind in ("duplicate", "slivers")
+        assert found.rounding < 1e-11 or kind == "slivers"
         assert found.certainty == ("exact" if found.rounding < 1e-7 else "bound")
 
 
@@ -290,7 +290,7 @@ def test_no_verdict_on_slopes_is_wrong_at_planted_margins(d: int, kind: str) -> 
             decided += verdict.holds is not None
             if verdict.holds is not None:
                 assert abs(Fraction(verdict.margin) - margin) <= Fraction(verdict.rounding)
-    assert decided >= 7  # with no bias, or equal units, the side of holding is left open
+    assert decided >= 7  # of slivers, and at corners off the origin by rounding, the side of holding is left open
 
 
 def test_the_bounds_of_a_layer_of_2100_units_cover_the_rational_truth() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,8 +73,8 @@ def decide(
         collected.error = search.error
     if close is not None:
         search.error = search.error + close.bound * np.array([np.abs(c.outputs).sum(1).max() for c in part.clauses])
-    points, values = samples(formed.program, part.view)
-    search.see(points, values)
+    points = samples(part.view)
+    search.see(points, values_at(formed.program, part.view, points))
     found = _violation(part, formed, search, real) or (
         crossing(program, part, formed, points) if real is None else None
     )
@@ -132,23 +131,6 @@ class Least:
     stopped: str | None = None  # which limit came before
 
 
-def least_value(
-    program: Program, parts: Sequence[Part], clock: Clock, max_tiles: int | None
-) -> tuple[float, np.ndarray | None, str | None]:
-    """The least value of any clause over all parts, the input, and a limit that came before."""
-    lowest, where, tiles = np.inf, None, 0
-    for part in parts:
-        left = None if max_tiles is None else max(max_tiles - tiles, 1)
-        found = least_values(with_forms(program, part.clauses), part.view, clock, left, bar=lowest)
-        tiles += found.tiles
-        low = int(found.values.argmin())
-        if found.values[low] < lowest:
-            lowest, where = float(found.values[low]), found.where[low]
-        if found.stopped is not None:
-            return lowest, where, found.stopped
-    return lowest, where, None
-
-
 def checked_limits(max_tiles: int | None, time_limit: float | None) -> Clock:
     """The clock of a search, once its limits are found to be numbers."""
     if max_tiles is not None:
@@ -163,7 +145,7 @@ def least_values(
     """The least value of any (or of each) clause on a slice or at a point, as far as it is below `bar`."""
     if not isinstance(view, Slice):
         values, errors = error_at(formed.program, torch.from_numpy(view[None]))
-        return Least(values[0], np.broadcast_to(view, (formed.clauses, *view.shape)), errors[0])
+        return Least(values[0], np.broadcast_to(view, (len(values[0]), *view.shape)), errors[0])
     search = Search(formed, view, clock, max_tiles, each=each, stop_below=False, bar=bar)
     attack(formed.program, view, search, 1024)
     search.run(report)
@@ -172,7 +154,7 @@ def least_values(
 
 def attack(program: Program, view: Slice, search: Search, count: int, seed: int = 0) -> None:
     """Descend from samples, and from tiles that looked promising; what is found is seen by the search."""
-    points = np.concatenate([samples(program, view, count, seed)[0], *(p[None] for p in search.promising)])
+    points = np.concatenate([samples(view, count, seed), *(p[None] for p in search.promising)])
     values = values_at(program, view, points)
     search.see(points, values)
     nearer = descend(program, view, points, values, starts=min(max(48, count // 32), 1024))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from ..network import SplineNetwork
 from ..network.program import Affine, Program
@@ -126,13 +125,12 @@ def difference(
 def _difference(f: Program, g: Program) -> Program:
     """`f - g` of the same input, flattened."""
     first, second = renamed(f, "f:", f.input), renamed(g, "g:", f.input)
-    last = Affine("f - g", (first.output, second.output), _plus(-1.0), _plus(1.0))
+    last = Affine(
+        "f - g", (first.output, second.output), lambda a, b: a.flatten(1) - b.flatten(1),
+        lambda a, b: a.flatten(1) + b.flatten(1),
+    )  # fmt: skip
     return Program(
         f.input, f.input_shape, last.output, (int(np.prod(f.output_shape)),), (*first.steps, *second.steps, last),
         paths={**first.paths, **second.paths}, ops={**first.ops, **second.ops},
         identity=(*f.identity, "-", *g.identity),
     )  # fmt: skip
-
-
-def _plus(sign: float) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda a, b: a.flatten(1) + sign * b.flatten(1)

@@ -27,10 +27,6 @@ class Formed:
     folds: int  # of the network itself: those behind are of the property
     rounds: tuple[tuple[str, np.ndarray], ...]  # per segment behind them its value, and the clause of each column
 
-    @property
-    def clauses(self) -> int:
-        return int(self.program.output_shape[0])
-
 
 def with_forms(program: Program, clauses: Sequence[Clause], decided: bool = False) -> Formed:
     """The program with the clauses' values as its output; if `decided`, cut along their zeros too."""

@@ -26,7 +26,7 @@ from ..tiling.tessellate import tile
 from ..tiling.tiling import Tiling
 from .models import as_network, renamed
 from .sets import view_of
-from .slopes import Largest, Measure, is_homogeneous, largest, through_zero
+from .slopes import Largest, Measure, largest, through_zero
 
 _EXACT = 1e-6  # of the constant: more that slivers may have makes it a bound from below
 
@@ -107,8 +107,9 @@ def lipschitz(
     network = as_network(model, over)
     program = network.program()
     where = "all of space"
-    if rays := over is None and not is_homogeneous(program):
-        views, tiled = _sides(int(np.prod(program.input_shape))), _on_rays(program)
+    rays = _on_rays(program) if over is None else None
+    if rays is not None:
+        views, tiled = _sides(int(np.prod(program.input_shape))), rays
     else:  # without constants every tile is a cone, and meets a box about the origin
         view = view_of((-1.0, 1.0) if over is None else over, program.input_shape)
         if not isinstance(view, Slice):
@@ -121,14 +122,14 @@ def lipschitz(
         tiling, stopped = tile(network, tiled, view, options)
         if stopped is not None:
             raise LimitReached(f"{stopped}: the constant over the whole set is not known.", tiling)
-        along, loose = _directions(view, float(norm), rays)
+        along, loose = _directions(view, float(norm), rays is not None)
         found.append((largest(tiling, tiled, along, _norms(float(norm), loose)), tiling))
     best, tiling = max(found, key=lambda one: one[0].value)
     high, low = max(one.high for one, _ in found), max(one.low for one, _ in found)
     rounding = max(high - best.value, best.value - low)
     own, point = tiling.program("slopes"), tiling.view.inputs(inner_points(tiling, np.array([best.tile])))
     slope = jacobians(own, point)[0]
-    if rays:  # F = A x + c s
+    if rays is not None:  # F = A x + c s
         point, slope, offset = point[:, :-1] / point[:, -1:], slope[:, :-1], slope[:, -1]
     else:
         offset = outputs(own, point)[0] - slope @ point.reshape(-1)
@@ -170,24 +171,18 @@ def _norms(norm: float, loose: float) -> Measure:
     """Norms of slopes along orthonormal directions, which may be off by the share `loose`."""
 
     def measure(slopes: np.ndarray, radii: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found, size = norms_of(slopes, norm), slopes.shape[1] * slopes.shape[2]
-        more = np.linalg.norm(radii, axis=(1, 2)) if norm == 2 else norms_of(radii, norm)
+        found, size = np.linalg.norm(slopes, norm, axis=(1, 2)), slopes.shape[1] * slopes.shape[2]
+        more = np.linalg.norm(radii, None if norm == 2 else norm, axis=(1, 2))
         return found, 1.01 * more + (loose + 16 * (size + 16) * UNIT) * found
 
     return measure
 
 
-def norms_of(matrices: np.ndarray, norm: float) -> np.ndarray:
-    """`[k]` induced norms of `[k, m, n]` matrices for p = 1, 2 or infinity."""
-    if norm == 2:
-        return np.asarray(np.linalg.norm(matrices, 2, axis=(1, 2)))
-    return np.asarray(np.abs(matrices).sum(1 if norm == 1 else 2).max(1))
-
-
-def _on_rays(program: Program) -> Program:
+def _on_rays(program: Program) -> Program | None:
     """`F(x, s) = s f(x / s)` for s > 0: `A x + c s` on the cone over a tile with the map `A x + c`.
 
-    The last of D + 1 inputs is s. A fold that bends elsewhere than through zero (a ReLU6) has no such form.
+    None if no step has a constant: then `f(s x) = s f(x)`. The last of D + 1 inputs is s. A fold that bends elsewhere
+    than through zero (a ReLU6) has no such form.
     """
     size = int(np.prod(program.input_shape))
     random = torch.Generator().manual_seed(0)
@@ -203,6 +198,8 @@ def _on_rays(program: Program) -> Program:
                 )
             if isinstance(step, Affine):
                 bases[step.output] = step.run(*(torch.zeros_like(value[:1]) for value in inputs))
+    if not any(base.any() for base in bases.values()):
+        return None
 
     def head(rays: Tensor) -> Tensor:
         return rays[:, :size].reshape(len(rays), *program.input_shape)

@@ -44,7 +44,7 @@ def error_at(program: Program, x: Tensor, radius: Tensor | None = None) -> tuple
     """
     x = x.to(torch.float64)
     zero = torch.zeros_like(x)
-    found, _ = _carried(program, Carried(x, zero if radius is None else radius, zero), None, 0)
+    found, _ = carried(program, Carried(x, zero if radius is None else radius, zero))
     return found.middle.reshape(len(x), -1).numpy(), (found.error + found.radius).reshape(len(x), -1).numpy()
 
 
@@ -56,8 +56,8 @@ def error_on(program: Program, view: Slice, rtol: float) -> np.ndarray:
 def cut_errors(program: Program, view: Slice, rtol: float) -> list[np.ndarray]:
     """Per fold `[U]`: how far pre-activations may be off on a slice, by rounding or as they count as zero."""
     tolerances = _tolerances(program, view, rtol)
-    _, found = _carried(program, _on_box(program, torch.from_numpy(view.inputs(view.domain))), tolerances, 4)
-    return [error + tolerance for error, tolerance in zip(found, tolerances, strict=True)]
+    _, found = carried(program, _on_box(program, torch.from_numpy(view.inputs(view.domain))), tolerances, 4)
+    return [error[0].numpy() + tolerance for error, tolerance in zip(found, tolerances, strict=True)]
 
 
 def error_over(program: Program, corners: Tensor, tolerances: list[np.ndarray]) -> np.ndarray:
@@ -65,7 +65,7 @@ def error_over(program: Program, corners: Tensor, tolerances: list[np.ndarray]) 
 
     `tolerances` are those of the plan, per fold: pre-activations of that size count as zero.
     """
-    return _carried(program, _on_box(program, corners), tolerances, 4)[0].error.reshape(-1).numpy()
+    return carried(program, _on_box(program, corners), tolerances, 4)[0].error.reshape(-1).numpy()
 
 
 def _tolerances(program: Program, view: Slice, rtol: float) -> list[np.ndarray]:
@@ -93,12 +93,12 @@ def least_share(low: np.ndarray, high: np.ndarray, level: np.ndarray | float, di
         return np.asarray(-np.expm1(dimension * np.log1p(-np.clip(share, 0.0, 1.0))))
 
 
-def _carried(
-    program: Program, first: Carried, tolerances: list[np.ndarray] | None, rows: int
-) -> tuple[Carried, list[np.ndarray]]:
-    """The output, and per fold `[U]` the errors of its pre-activations in the first row."""
+def carried(
+    program: Program, first: Carried, tolerances: list[np.ndarray] | None = None, rows: int = 0
+) -> tuple[Carried, list[Tensor]]:
+    """The output, and per fold `[N, U]` the errors of its pre-activations."""
     places = {fold.output: i for i, fold in enumerate(program.folds)}
-    off: list[np.ndarray] = []
+    off: list[Tensor] = []
 
     def evaluate(step: Affine | Fold, given: list[Carried]) -> Carried:
         if isinstance(step, Affine):
@@ -106,7 +106,7 @@ def _carried(
         rest, errors, sizes = (
             step.cut_magnitude(*some) for some in zip(*((0 * v.error, v.error, v.size) for v in given), strict=True)
         )
-        off.append((errors - rest + (4 + rows * (step.site.units + 4)) * UNIT * sizes)[0].numpy())
+        off.append(errors - rest + (4 + rows * (step.site.units + 4)) * UNIT * sizes)
         tolerance = None if tolerances is None else tolerances[places[step.output]]
         return _fold(step, given, tolerance, rows)
 

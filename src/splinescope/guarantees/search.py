@@ -69,8 +69,8 @@ class Search:
             self.plan = make_plan(program, probes, RTOL, "plain", view.dimension)
         corners = torch.from_numpy(view.inputs(view.domain))
         self.error = error_over(program, corners, self.plan.tolerances)
-        self.lowest = np.full(self.formed.clauses, np.inf)
-        self.where = np.zeros((self.formed.clauses, view.dimension))
+        self.lowest = np.full(program.output_shape[0], np.inf)
+        self.where = np.zeros((program.output_shape[0], view.dimension))
 
     def see(self, points: np.ndarray, values: np.ndarray) -> None:
         """Take note of the clauses' values `[n, clauses]` at points of the slice."""

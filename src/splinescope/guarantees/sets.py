@@ -78,15 +78,10 @@ def _cut(view: Slice, normals: np.ndarray, offsets: np.ndarray) -> Slice:
     """The slice with its domain cut by `normals @ t <= offsets`."""
     nothing = InputError("the polytope must have a volume: no ball fits between its halfspaces.")
     if view.dimension == 1:
-        low, high = float(view.domain.min()), float(view.domain.max())
-        for normal, offset in zip(normals[:, 0], offsets, strict=True):
-            if normal > 0:
-                high = min(high, offset / normal)
-            elif normal < 0:
-                low = max(low, offset / normal)
-            elif offset < 0:
-                high = low
-        if not low < high:
+        up, down = normals[:, 0] > 0, normals[:, 0] < 0
+        low = np.max(offsets[down] / normals[down, 0], initial=view.domain.min())
+        high = np.min(offsets[up] / normals[up, 0], initial=view.domain.max())
+        if not low < high or (offsets[~up & ~down] < 0).any():
             raise nothing
         return Slice(view.origin, view.basis, np.array([low, high]))
     from scipy.optimize import linprog

@@ -25,7 +25,8 @@ from ..tiling.measures.differentiate import outputs
 from ..tiling.measures.maps import inner_points
 from ..tiling.slice import Slice
 from ..tiling.tessellate import tessellate
-from .decide import BEFORE_ATTACK, Decided, decide, decide_in_process, least_value, sides_of
+from .decide import BEFORE_ATTACK, Decided, decide, decide_in_process, least_values, sides_of
+from .forms import with_forms
 from .models import as_network, check_ending, checked_program, is_smooth, joined, near
 from .property import Property
 from .sets import Part, parts_of, shared_out, view_of
@@ -281,9 +282,15 @@ class _Run:
 
     def _exact_margin(self) -> tuple[float, np.ndarray | None]:
         """The least value of any clause, within the limits of the call anew."""
-        lowest, where, stopped = least_value(self.program, self.parts, Clock(self.time_limit), self.max_tiles)
-        if stopped:
-            raise LimitReached(f"{stopped}: the margin is at most {lowest:.6g}, more is not known.", None)
+        clock, lowest, where, tiles = Clock(self.time_limit), np.inf, None, 0
+        for part in self.parts:
+            left = None if self.max_tiles is None else max(self.max_tiles - tiles, 1)
+            found = least_values(with_forms(self.program, part.clauses), part.view, clock, left, bar=lowest)
+            tiles, low = tiles + found.tiles, int(found.values.argmin())
+            if found.values[low] < lowest:
+                lowest, where = float(found.values[low]), found.where[low]
+            if found.stopped is not None:
+                raise LimitReached(f"{found.stopped}: the margin is at most {lowest:.6g}, more is not known.", None)
         return lowest, where
 
 

@@ -53,12 +53,6 @@ class Witness(Shown):
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-def samples(program: Program, view: Slice, count: int = _SAMPLES, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Points of a slice, its corners among them, and the program's outputs there."""
-    points = np.concatenate([view.domain, spread_over(view, count, seed)])
-    return points, values_at(program, view, points)
-
-
 def values_at(program: Program, view: Slice, points: np.ndarray) -> np.ndarray:
     """`[n, clauses]` the program's outputs at points of a slice."""
     with torch.no_grad():
@@ -66,18 +60,18 @@ def values_at(program: Program, view: Slice, points: np.ndarray) -> np.ndarray:
     return torch.cat(found).reshape(len(points), -1).numpy()
 
 
-def spread_over(view: Slice, count: int, seed: int = 0) -> np.ndarray:
-    """`[count, d]` random points of a slice's domain, crowded towards its faces: extremes are often there."""
+def samples(view: Slice, count: int = _SAMPLES, seed: int = 0) -> np.ndarray:
+    """`[n, d]` corners of a slice's domain and random points, crowded towards its faces: extremes are often there."""
     rng = np.random.default_rng(seed)
     if not is_box(view):
-        return rng.dirichlet(np.full(len(view.domain), 0.5), count) @ view.domain
+        return np.concatenate([view.domain, rng.dirichlet(np.full(len(view.domain), 0.5), count) @ view.domain])
     low, high = view.domain.min(0), view.domain.max(0)
     share = rng.uniform(size=(count, view.dimension))
     near = share**4
     near = np.where(rng.uniform(size=share.shape) < 0.5, near, 1 - near)
     crowded = rng.uniform(size=share.shape) < 0.4
     crowded[: count // 4] = False
-    return np.asarray(low + np.where(crowded, near, share) * (high - low))
+    return np.concatenate([view.domain, low + np.where(crowded, near, share) * (high - low)])
 
 
 def descend(program: Program, view: Slice, points: np.ndarray, values: np.ndarray, starts: int = _STARTS) -> np.ndarray:
