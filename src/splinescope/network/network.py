@@ -1,4 +1,4 @@
-"""`trace` and `SplineNetwork`: a PyTorch module read as affine steps and folds."""
+"""`trace` and `SplineNetwork`: a PyTorch module read as affine steps and folds; snapshots of its finite parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes of tiles: centroids, perimeters, eccentricities, largest inscribed discs."""
+"""Shapes of tiles: centroids, second moments, eccentricities, largest inscribed discs; how far roundings take them."""
 
 from __future__ import annotations
 
