@@ -18,7 +18,7 @@ import torch
 from benchmarks.tables import write_table
 from splinescope.representation import representation_geometry
 from splinescope_research import random_network, tree_representation
-from splinescope_research.tree_model import tree_rows
+from splinescope_research.random_layers.tree_model import tree_rows
 
 Rows = list[tuple[object, ...]]
 

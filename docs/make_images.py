@@ -105,7 +105,7 @@ def star() -> None:
 
     import splinescope as ss
     from splinescope_evidence.shared.normalization import star as points_of_star
-    from splinescope_research.normalizations import normalized_mlp, sign_changes
+    from splinescope_research.normalization.normalizations import normalized_mlp, sign_changes
 
     x, layers = points_of_star(50), (3, 7, 11)
     view = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)

@@ -1,5 +1,6 @@
 """Adding an experiment takes one file."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -46,3 +47,9 @@ def test_a_claim_of_ones_own_is_one_file(tmp_path: Path) -> None:
     assert run.stdout == "own-odd-sums: holds: Sums of odd numbers are even. (0 odd sums)\n"
     assert "Claims of our own" in (tmp_path / "found" / "index.html").read_text()
     assert (tmp_path / "found" / "own-odd-sums.png").stat().st_size > 1000
+
+
+def test_a_folder_has_about_twenty_files_and_says_what_it_is() -> None:
+    for init in [*ROOT.rglob("__init__.py"), *(ROOT.parent / "splinescope_research").rglob("__init__.py")]:
+        assert ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))), f"{init} does not say what it is"
+        assert len(list(init.parent.glob("*.py"))) <= 25, f"{init.parent.name} has too many files"

@@ -10,7 +10,7 @@ from torch import nn
 
 from splinescope.tiling import Slice
 from splinescope_evidence.shared.divisions import LONG, Shape, distance, grid, matched
-from splinescope_research.subdivision import Level
+from splinescope_research.folds.subdivision import Level
 
 VIEW = Slice.axes([0.5, -0.25], (0, 1), -2.0, 2.0)
 

@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import torch
 
 from splinescope.generative import Box, PolaritySampler
+from splinescope_research.generators.small_generators import three_gaussians, train_planar_wgan
 from splinescope_research.pictures import plot_cloud
-from splinescope_research.small_generators import three_gaussians, train_planar_wgan
 
 generator = train_planar_wgan(three_gaussians, steps=300, seed=0)
 data = three_gaussians(1000, torch.Generator().manual_seed(1))

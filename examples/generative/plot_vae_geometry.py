@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 import splinescope as ss
 from splinescope.generative import Ball, MagnetSampler, geometry_map
 from splinescope.plot.generative import plot_geometry_map, plot_images
-from splinescope_research.small_generators import train_vae
+from splinescope_research.generators.small_generators import train_vae
 
 images = torch.tensor(load_digits().images / 16.0, dtype=torch.float32)[:, None]
 decoder = train_vae(images, latent=6, epochs=60, beta=0.5, seed=0).decoder

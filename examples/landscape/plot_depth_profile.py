@@ -15,7 +15,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope_research import depth_profile
-from splinescope_research.depth_profile import partial_rank_correlation
+from splinescope_research.folds.depth_profile import partial_rank_correlation
 
 
 class Deep(nn.Module):

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from splinescope_research import LayerwiseDescent, loss_section
-from splinescope_research.break_distance import break_distance
+from splinescope_research.loss.break_distance import break_distance
 
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(1, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1)).double().eval()

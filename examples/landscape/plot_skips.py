@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from splinescope.plot.landscape import plot_conditioning
-from splinescope_research.conditioning import random_conditioning
+from splinescope_research.loss.conditioning import random_conditioning
 
 generator = torch.Generator().manual_seed(0)
 layers = {

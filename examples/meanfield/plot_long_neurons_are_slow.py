@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from splinescope.meanfield import GaussianInputs, TwoLayerBN, descend
 from splinescope.plot.meanfield import plot_neurons
 from splinescope_research.drawings import plot_first_step
-from splinescope_research.meanfield_effects import first_step
+from splinescope_research.meanfield.meanfield_effects import first_step
 
 generator = torch.Generator().manual_seed(0)
 sigma = torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))

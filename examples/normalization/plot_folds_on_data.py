@@ -17,7 +17,7 @@ import splinescope as ss
 from splinescope.normalization import with_statistics
 from splinescope.plot.normalization import plot_fold_distances
 from splinescope_research import fold_density
-from splinescope_research.normalizations import normalized_mlp
+from splinescope_research.normalization.normalizations import normalized_mlp
 
 x = torch.from_numpy(make_moons(60, noise=0.08, random_state=0)[0] + np.array([0.5, 0.5]))
 view = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 4.0)

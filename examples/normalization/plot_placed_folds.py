@@ -16,7 +16,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.normalization import with_statistics
 from splinescope_research import placing, with_placed_norms
-from splinescope_research.placed_norms import boundary_weights
+from splinescope_research.normalization.placed_norms import boundary_weights
 
 points, classes = make_moons(120, noise=0.1, random_state=0)
 x, y = torch.from_numpy(points), torch.from_numpy(classes)

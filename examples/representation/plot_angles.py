@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 from splinescope.representation import representation_geometry
 from splinescope_research import random_network
-from splinescope_research.expected_gram import follow_expected_gram
+from splinescope_research.random_layers.expected_gram import follow_expected_gram
 
 batch = torch.from_numpy(load_digits().data[:32] / 16.0)
 choices = {

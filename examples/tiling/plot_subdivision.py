@@ -15,7 +15,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope_research import subdivision
-from splinescope_research.subdivision import cuts_within
+from splinescope_research.folds.subdivision import cuts_within
 
 torch.manual_seed(0)
 layers = []

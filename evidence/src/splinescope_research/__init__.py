@@ -4,36 +4,36 @@ In: networks in training and their data. Out: monitors, optimizers and laws that
 what measures in `splinescope`; experiments and gallery scripts import it.
 """
 
-from .boundary_curvature import boundary_curvature
-from .convergence import convergence_study
-from .density_flow import density_flow
-from .depth_profile import depth_profile
-from .expected_gram import expected_gram
-from .fold_density import fold_density
-from .fold_monitor import FoldMonitor
-from .full_rank import full_rank_width
-from .invariant import invariant_representation, odd_point_step
-from .jitter import boundary_jitter, fold_jitter
-from .layers import random_network
-from .layerwise_descent import LayerwiseDescent
-from .loss_section import loss_section
-from .manifold_law import manifold_law, project
-from .merge_away import MergeAway
-from .merge_in_place import merge_batchnorm_
-from .normalizations import compare_normalizations
-from .one_unit_per_point import one_unit_per_point_
-from .optimality import certificate
-from .particle_measure import wasserstein2
-from .placed_norms import placing, with_placed_norms
-from .polynomial_section import polynomial_section
-from .posterior import entropy_map, region_posterior
-from .quality import frechet_distance
-from .sign_classes import sign_classes
-from .statistics_fidelity import statistics_fidelity
-from .steering import steer
-from .subdivision import subdivision
-from .topology import topology
-from .tree_model import tree_representation
+from .folds.boundary_curvature import boundary_curvature
+from .folds.depth_profile import depth_profile
+from .folds.fold_density import fold_density
+from .folds.fold_monitor import FoldMonitor
+from .folds.posterior import entropy_map, region_posterior
+from .folds.steering import steer
+from .folds.subdivision import subdivision
+from .folds.topology import topology
+from .generators.manifold_law import manifold_law, project
+from .generators.quality import frechet_distance
+from .loss.layerwise_descent import LayerwiseDescent
+from .loss.loss_section import loss_section
+from .loss.polynomial_section import polynomial_section
+from .meanfield.convergence import convergence_study
+from .meanfield.density_flow import density_flow
+from .meanfield.optimality import certificate
+from .meanfield.particle_measure import wasserstein2
+from .normalization.jitter import boundary_jitter, fold_jitter
+from .normalization.merge_away import MergeAway
+from .normalization.merge_in_place import merge_batchnorm_
+from .normalization.normalizations import compare_normalizations
+from .normalization.placed_norms import placing, with_placed_norms
+from .normalization.statistics_fidelity import statistics_fidelity
+from .random_layers.expected_gram import expected_gram
+from .random_layers.full_rank import full_rank_width
+from .random_layers.invariant import invariant_representation, odd_point_step
+from .random_layers.layers import random_network
+from .random_layers.one_unit_per_point import one_unit_per_point_
+from .random_layers.sign_classes import sign_classes
+from .random_layers.tree_model import tree_representation
 
 __all__ = [
     "FoldMonitor",

@@ -16,15 +16,15 @@ from splinescope.support.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .convergence import ConvergenceStudy
-    from .density_flow import DensityPath
-    from .fold_density import FoldDensity
-    from .jitter import BoundaryJitter
-    from .loss_section import LossSection
-    from .meanfield_effects import FirstStep, LearningRateStudy, SpeedByDirection
-    from .polynomial_section import PolynomialSection
-    from .posterior import EntropyMap
-    from .steering import Steering
+    from .folds.fold_density import FoldDensity
+    from .folds.posterior import EntropyMap
+    from .folds.steering import Steering
+    from .loss.loss_section import LossSection
+    from .loss.polynomial_section import PolynomialSection
+    from .meanfield.convergence import ConvergenceStudy
+    from .meanfield.density_flow import DensityPath
+    from .meanfield.meanfield_effects import FirstStep, LearningRateStudy, SpeedByDirection
+    from .normalization.jitter import BoundaryJitter
 
 
 def plot_entropy(entropy: EntropyMap, site: str | None = None, *, ax: Axes | None = None) -> Axes:

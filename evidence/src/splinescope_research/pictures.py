@@ -13,7 +13,7 @@ from splinescope.plot._axes import CLASS_COLORS, new_axes
 from splinescope.plot.style import ink
 from splinescope.support.checks import as_float64_array, require
 
-from .tree_model import tree_rows
+from .random_layers.tree_model import tree_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

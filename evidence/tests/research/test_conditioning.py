@@ -8,9 +8,9 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.landscape.skip_conditioning import Conditioning, skip_bound
-from splinescope_research.break_distance import break_distance
-from splinescope_research.conditioning import condition_number, layer_conditioning, random_conditioning
-from splinescope_research.curvature_factor import curvature_factor
+from splinescope_research.loss.break_distance import break_distance
+from splinescope_research.loss.conditioning import condition_number, layer_conditioning, random_conditioning
+from splinescope_research.loss.curvature_factor import curvature_factor
 
 
 def test_skip_bound_holds_and_is_attained():

@@ -10,7 +10,7 @@ from tests.meanfield.problems import problem
 from splinescope import InputError
 from splinescope.meanfield import GaussianInputs, TwoLayerBN
 from splinescope_research import convergence_study
-from splinescope_research.convergence import ConvergenceStudy, Rate
+from splinescope_research.meanfield.convergence import ConvergenceStudy, Rate
 
 SIGMA = torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))
 

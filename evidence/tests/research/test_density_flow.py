@@ -12,7 +12,7 @@ from splinescope.meanfield import Data, GaussianInputs, TwoLayerBN, flow
 from splinescope.meanfield.flow import Trajectory
 from splinescope.meanfield.velocity import outputs
 from splinescope_research import density_flow
-from splinescope_research.density_flow import DensityPath
+from splinescope_research.meanfield.density_flow import DensityPath
 
 
 def smooth(phi: np.ndarray, a: np.ndarray) -> np.ndarray:

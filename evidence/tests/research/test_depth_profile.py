@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import splinescope as ss
 from splinescope.landscape import curvature, spectrum_summary
 from splinescope_research import depth_profile
-from splinescope_research.conditioning import condition_number
-from splinescope_research.depth_profile import partial_rank_correlation
+from splinescope_research.folds.depth_profile import partial_rank_correlation
+from splinescope_research.loss.conditioning import condition_number
 
 
 def downstream(model: nn.Module, point: Tensor, path: str) -> np.ndarray:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from splinescope import InputError
-from splinescope_research.ellipsoid import Manifold
+from splinescope_research.meanfield.ellipsoid import Manifold
 
 
 def points(d: int, count: int = 50, seed: int = 0) -> tuple[Manifold, torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -8,7 +8,7 @@ import pytest
 
 from splinescope import InputError
 from splinescope_research import expected_gram
-from splinescope_research.expected_gram import arc_cosine, follow_expected_gram
+from splinescope_research.random_layers.expected_gram import arc_cosine, follow_expected_gram
 
 CHOICES = [c for k in range(4) for c in itertools.combinations(("rc", "rs", "nl"), k)]
 

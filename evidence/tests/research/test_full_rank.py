@@ -18,8 +18,12 @@ from splinescope_research import (
     one_unit_per_point_,
     sign_classes,
 )
-from splinescope_research.full_rank import expected_width_bound, new_direction_probability, width_tail_bounds
-from splinescope_research.invariant import sample_odd_point_step
+from splinescope_research.random_layers.full_rank import (
+    expected_width_bound,
+    new_direction_probability,
+    width_tail_bounds,
+)
+from splinescope_research.random_layers.invariant import sample_odd_point_step
 
 
 def circle(n: int) -> np.ndarray:

@@ -14,8 +14,8 @@ from torch import nn
 import splinescope as ss
 import splinescope_research as research
 from splinescope import generative
-from splinescope_research.placed_norms import PlacedNorm1d, boundary_weights
-from splinescope_research.subdivision import cuts_within
+from splinescope_research.folds.subdivision import cuts_within
+from splinescope_research.normalization.placed_norms import PlacedNorm1d, boundary_weights
 
 NET = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
 NORMED = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3)).eval()

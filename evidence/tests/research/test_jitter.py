@@ -8,7 +8,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.normalization import with_statistics
 from splinescope_research import boundary_jitter, fold_jitter
-from splinescope_research.jitter import minibatch_networks
+from splinescope_research.normalization.jitter import minibatch_networks
 
 
 def network() -> nn.Sequential:

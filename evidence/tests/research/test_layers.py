@@ -8,7 +8,7 @@ from torch import nn
 
 from splinescope import InputError
 from splinescope_research import random_network
-from splinescope_research.layers import BatchStandardize, NormalizedLayer
+from splinescope_research.random_layers.layers import BatchStandardize, NormalizedLayer
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope_research import LayerwiseDescent, loss_section
-from splinescope_research.break_distance import break_distance
+from splinescope_research.loss.break_distance import break_distance
 
 
 def mean_squared(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:

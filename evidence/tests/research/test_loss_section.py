@@ -11,9 +11,9 @@ from torch import nn
 
 import splinescope as ss
 from splinescope_research import loss_section, polynomial_section
-from splinescope_research.loss_section import plot_loss_section
-from splinescope_research.parameter_network import NotOneLayer
-from splinescope_research.polynomial_section import real_roots
+from splinescope_research.loss.loss_section import plot_loss_section
+from splinescope_research.loss.parameter_network import NotOneLayer
+from splinescope_research.loss.polynomial_section import real_roots
 
 RTOL = 1e-9  # stated in the docs; measured 1e-15, with room for deep networks at large scales
 
@@ -65,7 +65,7 @@ def test_second_differences_change_only_at_break_points(name):
 
 def test_memory_of_a_row_does_not_grow_with_the_data():
     from splinescope.tiling.engine.plan import make_plan
-    from splinescope_research.parameter_network import Mover, ParameterNetwork
+    from splinescope_research.loss.parameter_network import Mover, ParameterNetwork
 
     model, x, _, layer = case("mlp, first layer", points=40)
     mover = Mover(ss.trace(model, x), [direction(model, layer)])

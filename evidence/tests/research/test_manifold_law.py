@@ -10,7 +10,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.generative import Box, Gaussian, Sphere
 from splinescope_research import manifold_law, project
-from splinescope_research.manifold_law import _tilt
+from splinescope_research.generators.manifold_law import _tilt
 
 
 class Hill(nn.Module):

@@ -9,14 +9,14 @@ from tests.meanfield.problems import ACTIVATIONS, problem
 
 from splinescope import InputError
 from splinescope.meanfield import GaussianInputs, TwoLayer, TwoLayerBN
-from splinescope_research.meanfield_effects import (
+from splinescope_research.meanfield.meanfield_effects import (
     LearningRateStudy,
     first_step,
     learning_rate_study,
     speed_by_direction,
     speed_by_length,
 )
-from splinescope_research.separation import separates
+from splinescope_research.meanfield.separation import separates
 
 SIGMA = torch.diag(torch.tensor([5.0, 1.0], dtype=torch.float64))
 

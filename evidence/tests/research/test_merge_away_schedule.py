@@ -9,7 +9,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope_research import MergeAway, merge_batchnorm_
-from splinescope_research.merge_away import plateaued
+from splinescope_research.normalization.merge_away import plateaued
 
 from .merging import ROWS, network
 

@@ -6,7 +6,12 @@ import torch
 
 import splinescope as ss
 from splinescope_research import fold_density
-from splinescope_research.normalizations import NORMALIZATIONS, compare_normalizations, normalized_mlp, sign_changes
+from splinescope_research.normalization.normalizations import (
+    NORMALIZATIONS,
+    compare_normalizations,
+    normalized_mlp,
+    sign_changes,
+)
 
 VIEW = ss.Slice.axes([0.0, 0.0], (0, 1), -3.0, 3.0)
 

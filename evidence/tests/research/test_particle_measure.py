@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 from splinescope import InputError
 from splinescope_research import wasserstein2
-from splinescope_research.particle_measure import ParticleMeasure, bounded_lipschitz, pairwise_distance
+from splinescope_research.meanfield.particle_measure import ParticleMeasure, bounded_lipschitz, pairwise_distance
 
 
 def measure(m: int, seed: int, d: int = 3) -> ParticleMeasure:

@@ -13,7 +13,7 @@ from torch import nn
 import splinescope as ss
 from splinescope.normalization import with_statistics
 from splinescope_research import placing, with_placed_norms
-from splinescope_research.placed_norms import CRITERIA, PlacedNorm1d, PlacedNorm2d, boundary_weights
+from splinescope_research.normalization.placed_norms import CRITERIA, PlacedNorm1d, PlacedNorm2d, boundary_weights
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from scipy import stats
 
 from splinescope import InputError
 from splinescope_research import sign_classes
-from splinescope_research.sign_classes import _cap_volume
+from splinescope_research.random_layers.sign_classes import _cap_volume
 
 
 def circle(n: int) -> np.ndarray:

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 import splinescope as ss
-from splinescope_research.small_generators import log_three_gaussians, three_gaussians, train_planar_wgan, train_vae
+from splinescope_research.generators.small_generators import (
+    log_three_gaussians,
+    three_gaussians,
+    train_planar_wgan,
+    train_vae,
+)
 
 
 def test_the_log_density_is_that_of_the_three_gaussians() -> None:

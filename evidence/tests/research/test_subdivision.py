@@ -9,7 +9,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope_research import subdivision
-from splinescope_research.subdivision import Level, cuts_within
+from splinescope_research.folds.subdivision import Level, cuts_within
 
 
 def view(dimension: int) -> ss.Slice:

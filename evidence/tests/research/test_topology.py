@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import splinescope as ss
 from splinescope_research import topology
-from splinescope_research.topology import refined
+from splinescope_research.folds.topology import refined
 
 
 def space(shape: nn.Module) -> ss.Tiling:

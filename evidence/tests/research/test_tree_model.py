@@ -7,7 +7,7 @@ import pytest
 
 from splinescope import InputError
 from splinescope_research import tree_representation
-from splinescope_research.tree_model import three_cluster_depth_bound, tree_gram, tree_rows
+from splinescope_research.random_layers.tree_model import three_cluster_depth_bound, tree_gram, tree_rows
 
 
 def batches() -> list[np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import log_ticks, subplots
-from splinescope_research.expected_gram import arc_cosine, recentered_gram, relu_gram
+from splinescope_research.random_layers.expected_gram import arc_cosine, recentered_gram, relu_gram
 
 SIZES = (8, 10, 12, 16, 20, 32, 64, 100)
 

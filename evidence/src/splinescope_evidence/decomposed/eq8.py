@@ -10,7 +10,7 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.words import span
 from splinescope_research import tree_representation
-from splinescope_research.expected_gram import expected_gram
+from splinescope_research.random_layers.expected_gram import expected_gram
 
 KINDS = {"recentering": ("rc", "nl"), "recentering and rescaling": ("rc", "rs", "nl")}
 

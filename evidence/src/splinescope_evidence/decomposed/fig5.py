@@ -12,7 +12,7 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
 from splinescope_research import random_network
-from splinescope_research.expected_gram import arc_cosine
+from splinescope_research.random_layers.expected_gram import arc_cosine
 
 KINDS: dict[str, dict[str, Any]] = {
     "RC + RS": {"components": ("rc", "rs", "nl")},

@@ -14,7 +14,7 @@ from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_research import one_unit_per_point_, random_network
-from splinescope_research.layers import NormalizedLayer
+from splinescope_research.random_layers.layers import NormalizedLayer
 
 FIRST = 60
 """Seeds before this one were seen when claims and sample size were chosen, and are not judged."""

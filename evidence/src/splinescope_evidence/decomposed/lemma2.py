@@ -9,7 +9,7 @@ import numpy as np
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_research import sign_classes
-from splinescope_research.full_rank import new_direction_probability
+from splinescope_research.random_layers.full_rank import new_direction_probability
 
 NONE = "a step of a proof: none may"
 

@@ -10,7 +10,7 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.figures import subplots
 from splinescope_research import tree_representation
 from splinescope_research.pictures import plot_tree
-from splinescope_research.tree_model import three_cluster_depth_bound
+from splinescope_research.random_layers.tree_model import three_cluster_depth_bound
 
 
 def three_cluster_depth(values: np.ndarray) -> int:

@@ -12,7 +12,7 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.words import span
 from splinescope_research import invariant_representation, odd_point_step
-from splinescope_research.invariant import sample_odd_point_step
+from splinescope_research.random_layers.invariant import sample_odd_point_step
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -13,7 +13,7 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.data import circle
 from splinescope_evidence.shared.figures import subplots
 from splinescope_research import sign_classes
-from splinescope_research.full_rank import expected_width_bound, full_rank_width, width_tail_bounds
+from splinescope_research.random_layers.full_rank import expected_width_bound, full_rank_width, width_tail_bounds
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -9,7 +9,7 @@ import numpy as np
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_research import tree_representation
-from splinescope_research.tree_model import tree_gram, tree_rows
+from splinescope_research.random_layers.tree_model import tree_gram, tree_rows
 
 
 def _layer(rows: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import log_ticks, subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_research import depth_profile
-from splinescope_research.depth_profile import DepthProfile, partial_rank_correlation
+from splinescope_research.folds.depth_profile import DepthProfile, partial_rank_correlation
 
 KINDS = ("plain", "batch norm", "skip", "both")
 DEPTHS = (5, 7, 10, 13, 17, 22, 28, 36, 46, 60, 77, 100)

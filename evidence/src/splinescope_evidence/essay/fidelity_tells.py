@@ -16,7 +16,7 @@ from splinescope_evidence.shared.figures import log_ticks, subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.normalization import seeded
 from splinescope_research import statistics_fidelity
-from splinescope_research.depth_profile import partial_rank_correlation
+from splinescope_research.folds.depth_profile import partial_rank_correlation
 
 SIZES = (8, 16, 32, 64, 128)
 """Of the statistics: those that networks are trained with, and those that their roughness is measured at."""

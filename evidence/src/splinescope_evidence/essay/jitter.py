@@ -16,7 +16,7 @@ from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.normalization import seeded, two_moons
 from splinescope_evidence.shared.words import span
 from splinescope_research import fold_jitter
-from splinescope_research.jitter import minibatch_networks
+from splinescope_research.normalization.jitter import minibatch_networks
 
 SIZES = (8, 16, 32, 64, 128)
 BEHIND_RELU = math.sqrt((1 / 4 - 3 / (4 * math.pi)) / (1 / 2 - 1 / (2 * math.pi)))

@@ -11,7 +11,7 @@ from splinescope.tiling import Slice
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.normalization import star
-from splinescope_research.normalizations import NORMALIZATIONS, compare_normalizations, normalized_mlp
+from splinescope_research.normalization.normalizations import NORMALIZATIONS, compare_normalizations, normalized_mlp
 
 PLACES = {"at the origin": (0.0, 0.0), "moved": (1.5, 0.5)}
 

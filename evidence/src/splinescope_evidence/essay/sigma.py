@@ -14,7 +14,7 @@ from splinescope_evidence.framework.experiment import Check, Experiment, Outcome
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.normalization import star
-from splinescope_research.normalizations import normalized_mlp, sign_changes
+from splinescope_research.normalization.normalizations import normalized_mlp, sign_changes
 
 ARMS = ("alike, recentered", "alike, rescaled too", "unequal, recentered", "unequal, rescaled too")
 """Rows of one length or of lengths over two decades; batch norm's mean alone, or its deviation too."""

@@ -16,7 +16,7 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.meanfield import random_neurons, relu_data
 from splinescope_evidence.shared.words import spread
-from splinescope_research.meanfield_effects import SpeedByDirection, speed_by_direction
+from splinescope_research.meanfield.meanfield_effects import SpeedByDirection, speed_by_direction
 
 TARGETS = {
     "relu(x1)": lambda x: torch.relu(x[:, 0]),

@@ -16,8 +16,8 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.meanfield import EXACT, random_neurons, random_problem, relu_data
 from splinescope_evidence.shared.words import spread
-from splinescope_research.ellipsoid import Manifold
-from splinescope_research.meanfield_effects import speed_by_length
+from splinescope_research.meanfield.ellipsoid import Manifold
+from splinescope_research.meanfield.meanfield_effects import speed_by_length
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

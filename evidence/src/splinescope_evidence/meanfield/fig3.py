@@ -14,7 +14,12 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.meanfield import EXACT, random_neurons, relu_data
 from splinescope_evidence.shared.words import spread
-from splinescope_research.meanfield_effects import FirstStep, LearningRateStudy, first_step, learning_rate_study
+from splinescope_research.meanfield.meanfield_effects import (
+    FirstStep,
+    LearningRateStudy,
+    first_step,
+    learning_rate_study,
+)
 
 
 def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -> Outcome:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT
-from splinescope_research.ellipsoid import Manifold
+from splinescope_research.meanfield.ellipsoid import Manifold
 
 LOST = "the pseudo-inverse loses digits with the condition of Sigma"
 

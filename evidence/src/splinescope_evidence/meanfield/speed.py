@@ -11,7 +11,7 @@ from splinescope_evidence.meanfield.fig1 import TARGETS
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.meanfield import random_neurons, relu_data
-from splinescope_research.meanfield_effects import learning_rate_study
+from splinescope_research.meanfield.meanfield_effects import learning_rate_study
 
 FITTED = ("relu(x1)", "relu(x2)", "relu(x1) + relu(x2)", "|x1|")
 """Positively homogeneous, so that ReLU neurons without biases can fit them."""

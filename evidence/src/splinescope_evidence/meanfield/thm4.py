@@ -16,8 +16,8 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import EXACT, even_angles, random_problem, ring
 from splinescope_evidence.shared.words import span
 from splinescope_research import convergence_study
-from splinescope_research.convergence import ConvergenceStudy
-from splinescope_research.ellipsoid import Manifold
+from splinescope_research.meanfield.convergence import ConvergenceStudy
+from splinescope_research.meanfield.ellipsoid import Manifold
 
 NEAR = 0.1
 """Of exponents: over the widths that are compared, a factor of 16, a tenth changes a distance by a third."""

@@ -14,7 +14,7 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.meanfield import even_angles, ring
 from splinescope_evidence.shared.words import spread
 from splinescope_research import certificate
-from splinescope_research.separation import separates
+from splinescope_research.meanfield.separation import separates
 
 
 def known_optimum(n: int, seed: int) -> tuple[Data, float]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from splinescope_evidence.framework.experiment import Check, Claim, judged
 from splinescope_evidence.shared.intervals import interval
-from splinescope_research.subdivision import Subdivision
+from splinescope_research.folds.subdivision import Subdivision
 
 ALIKE = 0.02
 """Of Kolmogorov-Smirnov distances beyond those of two networks, which are of this size themselves."""

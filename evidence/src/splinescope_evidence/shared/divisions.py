@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from splinescope.tiling import Slice, tessellate
-from splinescope_research.subdivision import Level, cuts_within
+from splinescope_research.folds.subdivision import Level, cuts_within
 
 ALIKE = 0.02
 """Of distances beyond chance: about half of what one cut more adds, 0.033 to 0.066 in a trial on 13 other networks."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from splinescope.generative import PolaritySampler, tiled_manifold
 from splinescope.generative.exact import TiledManifold
 from splinescope.tiling import Slice, tessellate
-from splinescope_research.small_generators import relu_mlp
+from splinescope_research.generators.small_generators import relu_mlp
 
 
 class GraphSurface(nn.Module):

@@ -9,7 +9,7 @@ from splinescope.complexity import data_spacing, local_complexity
 from splinescope.normalization import with_statistics
 from splinescope_evidence.shared.data import digits
 from splinescope_research import placing
-from splinescope_research.placed_norms import PlacedNorm1d, PlacedNorm2d, boundary_weights
+from splinescope_research.normalization.placed_norms import PlacedNorm1d, PlacedNorm2d, boundary_weights
 
 RATE = 3e-3
 """Of Adam, for every scheme."""

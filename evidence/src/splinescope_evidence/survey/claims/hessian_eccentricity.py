@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
-from splinescope_research.curvature_factor import curvature_factor
+from splinescope_research.loss.curvature_factor import curvature_factor
 
 SCALES = (0.5, 1.0, 2**0.5)
 PRIMARY = 2**0.5

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from splinescope.landscape.skip_conditioning import Conditioning, skip_bound
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
-from splinescope_research.conditioning import layer_conditioning, random_conditioning
+from splinescope_research.loss.conditioning import layer_conditioning, random_conditioning
 
 _SCALES = (0.1, 0.3, 0.45, float(np.sqrt(2)))
 _ACTIVATIONS = ("relu", "leaky", "abs")

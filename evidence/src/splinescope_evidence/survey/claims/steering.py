@@ -15,7 +15,7 @@ from splinescope.data.digits import digits
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.intervals import interval, ratio_interval
 from splinescope_research import steer
-from splinescope_research.steering import Steering
+from splinescope_research.folds.steering import Steering
 
 FIRST = 100
 """Seeds before this one were seen when the sample size was chosen, and are not judged."""

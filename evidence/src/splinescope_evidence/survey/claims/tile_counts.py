@@ -12,7 +12,7 @@ from splinescope.tiling import Slice, tessellate, zaslavsky
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
-from splinescope_research.montufar import montufar
+from splinescope_research.folds.montufar import montufar
 
 SHAPES: dict[str, tuple[int, ...]] = {"60": (60,), "30-30": (30, 30), "20-20-20": (20, 20, 20), "12 x 5": (12,) * 5}
 

@@ -17,7 +17,7 @@ from splinescope.generative.resampling import effective_size
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.generative import LabeledGenerator, real_generators
 from splinescope_evidence.shared.intervals import interval
-from splinescope_research.small_generators import train_vae
+from splinescope_research.generators.small_generators import train_vae
 
 TOP_K = 3
 """Singular values in the volume. All 64 of the GAN's span seven decades: their product lives on one sample. Chosen

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from splinescope.generative import Box, PolaritySampler
 from splinescope_evidence.framework.experiment import Check, Claim, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.intervals import interval
-from splinescope_research.small_generators import (
+from splinescope_research.generators.small_generators import (
     THREE_CENTERS,
     THREE_SPREAD,
     log_three_gaussians,

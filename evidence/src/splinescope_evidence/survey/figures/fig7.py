@@ -14,7 +14,7 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import ratio_interval
 from splinescope_evidence.shared.normalization import star
 from splinescope_research import fold_density
-from splinescope_research.normalizations import normalized_mlp
+from splinescope_research.normalization.normalizations import normalized_mlp
 
 COLORS = ("#440154", "#31688e", "#35b779", "#e6a000")
 

@@ -12,7 +12,7 @@ from splinescope.tiling import Slice
 from splinescope_evidence.framework.experiment import Check, Experiment, Outcome, Progress, Size, judged
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.normalization import KINDS, star
-from splinescope_research.normalizations import normalized_mlp, sign_changes
+from splinescope_research.normalization.normalizations import normalized_mlp, sign_changes
 
 LAYERS = (3, 7, 11)
 OFF = (1.5, 0.5)

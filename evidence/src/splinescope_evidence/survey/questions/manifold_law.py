@@ -16,8 +16,8 @@ from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.generative import GraphSurface, real_generators
 from splinescope_research import manifold_law
-from splinescope_research.manifold_law import ManifoldLaw
-from splinescope_research.small_generators import train_vae
+from splinescope_research.generators.manifold_law import ManifoldLaw
+from splinescope_research.generators.small_generators import train_vae
 
 RHOS = (0.0, 0.5, 1.0)
 NOISE = 0.02

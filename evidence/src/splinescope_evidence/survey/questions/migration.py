@@ -17,7 +17,7 @@ from splinescope_evidence.shared.data import digits
 from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval, ratio_interval
 from splinescope_research import FoldMonitor
-from splinescope_research.depth_profile import partial_rank_correlation
+from splinescope_research.folds.depth_profile import partial_rank_correlation
 
 ARMS: dict[str, dict[str, Any]] = {
     "squared": {},

@@ -26,7 +26,7 @@ from splinescope_evidence.shared.placed import (
     train,
 )
 from splinescope_research import with_placed_norms
-from splinescope_research.placed_norms import Criterion
+from splinescope_research.normalization.placed_norms import Criterion
 
 SCHEMES: tuple[Criterion, ...] = ("median", "quantile", "gap", "weighted")
 KINDS: tuple[Criterion, ...] = ("mean", *SCHEMES)

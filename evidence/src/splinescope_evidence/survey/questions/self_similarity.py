@@ -17,7 +17,7 @@ from splinescope_evidence.shared.figures import subplots
 from splinescope_evidence.shared.intervals import interval
 from splinescope_evidence.shared.normalization import seeded, two_moons
 from splinescope_research import subdivision
-from splinescope_research.subdivision import Level, Subdivision, cuts_within
+from splinescope_research.folds.subdivision import Level, Subdivision, cuts_within
 
 KINDS = ("random, 2-D", "trained on moons, 2-D", "trained on digits, 2-D", "random, 3-D", "trained on shells, 3-D")
 DEPTH = 4

@@ -17,7 +17,7 @@ from splinescope.support.progress import Progress
 from splinescope.tiling import Slice, tessellate
 from splinescope.tiling.measures.folds import Raster
 
-from .drawings import plot_fold_density
+from ..drawings import plot_fold_density
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -26,7 +26,7 @@ from splinescope.support.errors import InputError
 from splinescope.support.losses import squared
 from splinescope.support.progress import Progress, stepping
 
-from .drawings import plot_loss_section
+from ..drawings import plot_loss_section
 from .loss_lines import distinct, interval_of
 from .parameter_network import Mover, prepared
 

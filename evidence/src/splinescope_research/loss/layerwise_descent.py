@@ -23,7 +23,7 @@ from splinescope.support.checks import check_choice, check_whole
 from splinescope.support.display import Shown
 from splinescope.support.errors import InputError
 
-from .arguments import check_names
+from ..arguments import check_names
 from .break_distance import break_distance, linear_layer
 from .layer_minimizer import Vector, minimizer
 from .loss_section import loss_section

@@ -20,8 +20,8 @@ from splinescope.support.display import Result, table
 from splinescope.support.errors import InputError
 from splinescope.support.progress import Progress, sharing
 
+from ..drawings import plot_steering
 from .boundary_curvature import NoBoundary, boundary_curvature, rows_at_once
-from .drawings import plot_steering
 
 BETAS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
 

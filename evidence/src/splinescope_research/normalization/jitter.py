@@ -22,7 +22,7 @@ from splinescope.support.progress import Progress, Share, check_progress, sharin
 from splinescope.tiling import Slice, tessellate
 from splinescope.tiling.measures.boundary import Boundary
 
-from .drawings import plot_boundary_jitter
+from ..drawings import plot_boundary_jitter
 
 
 def minibatch_networks(

@@ -20,7 +20,7 @@ from splinescope.support.checks import as_float64_array, check_whole
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError
 
-from .arguments import numpy_generator
+from ..arguments import numpy_generator
 from .expected_gram import relu_gram
 
 

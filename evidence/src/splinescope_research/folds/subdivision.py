@@ -19,7 +19,7 @@ from splinescope.support.errors import InputError
 from splinescope.tiling.cells.lists import connected
 from splinescope.tiling.measures.folds import need_tiling
 
-from .arguments import check_names
+from ..arguments import check_names
 
 if TYPE_CHECKING:
     from splinescope.tiling.tiling import Tiling

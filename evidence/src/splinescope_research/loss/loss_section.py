@@ -26,7 +26,7 @@ from splinescope.tiling import Slice, Tiling, tessellate
 from splinescope.tiling.cells.lists import reduced
 from splinescope.tiling.cells.polygons import Cells
 
-from .drawings import plot_loss_section
+from ..drawings import plot_loss_section
 from .loss_lines import Pieces, interval_of, point_pieces, summed
 from .parameter_network import Mover, ParameterNetwork, prepared
 

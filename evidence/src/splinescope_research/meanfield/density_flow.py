@@ -26,7 +26,7 @@ from splinescope.support.checks import as_float64_array, check_positive
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError
 
-from .drawings import plot_density
+from ..drawings import plot_density
 
 _CFL = 0.4  # largest fraction of a cell crossed in one step: up to 0.5 the density stays non-negative
 

@@ -21,7 +21,7 @@ from splinescope.support.display import Result
 from splinescope.support.errors import InputError
 from splinescope.support.progress import Progress, stepping
 
-from .drawings import plot_convergence
+from ..drawings import plot_convergence
 from .particle_measure import ParticleMeasure, bounded_lipschitz, wasserstein2
 
 Start = Callable[[int, torch.Generator], TwoLayerBN]

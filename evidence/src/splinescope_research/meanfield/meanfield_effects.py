@@ -19,7 +19,7 @@ from splinescope.support.checks import as_float64_array, check_positive
 from splinescope.support.display import Result
 from splinescope.support.errors import InputError
 
-from .drawings import plot_first_step, plot_learning_rates, plot_speed_by_direction
+from ..drawings import plot_first_step, plot_learning_rates, plot_speed_by_direction
 from .optimality import field_at
 
 

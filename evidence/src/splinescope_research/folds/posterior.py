@@ -21,7 +21,7 @@ from splinescope.support.evaluating import evaluating
 from splinescope.support.progress import Progress, stepping
 from splinescope.tiling import Slice
 
-from .drawings import plot_entropy
+from ..drawings import plot_entropy
 
 
 @dataclass(frozen=True, eq=False, repr=False)

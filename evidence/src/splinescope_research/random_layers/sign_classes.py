@@ -20,7 +20,7 @@ from splinescope.support.checks import as_float64_array, check_choice, check_who
 from splinescope.support.display import Certainty, Result
 from splinescope.support.errors import InputError
 
-from .arguments import numpy_generator
+from ..arguments import numpy_generator
 
 _TOLERANCE = 1e-12
 """Below this sine of an angle a point lies on a great circle: rounding of unit vectors is 1e-16, a cut adds little."""

@@ -22,7 +22,7 @@ from splinescope.support.progress import Progress, sharing
 from splinescope.tiling import Slice
 from splinescope.tiling.measures.folds import Raster
 
-from .fold_density import FoldDensity
+from ..folds.fold_density import FoldDensity
 
 NORMALIZATIONS: dict[str, str] = {
     "none": "piecewise affine",
