@@ -214,7 +214,7 @@ def test_strict_ends_are_no_inputs_and_equality_is_unsafe_unless_strict(tmp_path
             assert "0 and 0" in found.reason
 
 
-def test_an_equality_of_outputs_is_met_where_they_pass_it_and_a_tie_where_they_only_touch(tmp_path: Path) -> None:
+def test_an_equality_is_met_where_it_is_passed_and_a_tie_where_it_is_only_touched(tmp_path: Path) -> None:
     """By the value that a continuous network has between two others; other rows must hold in between."""
     net, file = mlp(2, 8, 2, seed=0), tmp_path / "p.vnnlib"
     box = " ".join(f"(assert (<= -1 X_{i} 1))" for i in range(2))
@@ -226,6 +226,7 @@ def test_an_equality_of_outputs_is_met_where_they_pass_it_and_a_tie_where_they_o
         (f"(= Y_0 {middle})", False), (f"(= Y_0 {high + 1e-6})", True), (f"(= Y_0 {high - 1e-6})", False),
         (f"(= Y_0 {high})", None), (f"(and (= Y_0 {middle}) (>= Y_1 {other + 0.02}))", False),
         (f"(and (= Y_0 {middle}) (>= Y_1 {top + 1e-6}))", True), ("(= (+ Y_0 X_0) 0.1)", False),
+        (f"(and (= X_0 X_1) (<= Y_0 {middle}))", False), (f"(and (= (+ X_0 X_1) 0.3) (<= Y_0 {low - 1e-6}))", True),
     ):  # fmt: skip
         file.write_text(f"{head}(assert {asked})")
         verdict = verify(net, file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,10 @@ class Clause(Shown):
 
     @property
     def equality(self) -> tuple[int, int] | None:
-        """The two rows that together say that a form of the outputs is equal to a number, if there is one such form."""
+        """The two rows that together say that a form is equal to a number, if there is one such form."""
         rows = np.column_stack([self.outputs, self.inputs, self.ends])
-        about = np.flatnonzero(self.outputs.any(1) & ~self.strict)
-        pairs = [(int(i), int(j)) for i in about for j in about if i < j and (rows[i] == -rows[j]).all()]
+        both = combinations(np.flatnonzero(~self.strict).tolist(), 2)
+        pairs = [(i, j) for i, j in both if (rows[i] == -rows[j]).all()]
         return pairs[0] if len(pairs) == 1 else None
 
     def box(self) -> tuple[np.ndarray, np.ndarray, Clause]:

@@ -138,7 +138,7 @@ def _by_how_much(excess: float) -> str:
         return " by every input of the set: nothing else is asked"
     if excess > 0:
         return f" by {excess:.6g}"
-    return ", by equality" if excess == 0 else ": next to the witness, outputs pass the equality"
+    return ", by equality" if excess == 0 else ": next to the witness, the equality is met"
 
 
 @dataclass

@@ -118,10 +118,10 @@ def descend(program: Program, view: Slice, points: np.ndarray, values: np.ndarra
 def crossing(
     program: Program, part: Part, formed: Formed, points: np.ndarray
 ) -> tuple[int, np.ndarray, np.ndarray] | None:
-    """A clause that asks for an equality of outputs, an input next to one that meets it, and values of all clauses
+    """A clause that asks for an equality, an input next to one that meets it, and values of all clauses
     there, which are never below zero by more than rounding; None if none is found.
 
-    Between two inputs of the set with outputs surely below and surely above, a continuous network has the value itself.
+    Between two inputs of the set with a form surely below and surely above, a continuous network has the value itself.
     Halving brings them close together, so that bounds show all other rows of the clause to hold in between.
     """
     view = part.view
