@@ -167,5 +167,5 @@ def draw(numbers: dict[str, Any]) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    "Figure 3: the first step, and the learning rate", run, draw, place="Figure 3; section 4.3", revised=(3,)
+    "Figure 3: the first step, and the learning rate", run, draw, place="Figure 3; sections 4.2 and 4.3", revised=(3,)
 )
