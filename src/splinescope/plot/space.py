@@ -73,7 +73,7 @@ def _changes(tile: Tile, image: np.ndarray, count: int, ax: Axes | None) -> Axes
         label = f"{names[facet.site]}\nunit {facet.unit}\n{facet.distance:.3g} away"
         ax.text(left + width / 2, -0.06 * height, label, ha="center", fontsize="small")
     ax.set(xlim=(0, places[-1] + width), ylim=(height, 0), xticks=[], yticks=[])
-    ax.set_xlabel("the input, and the least change that crosses each of its nearest walls", fontsize="small")
+    ax.set_xlabel("the input, and the smallest change that crosses each of its nearest walls", fontsize="small")
     for spine in ax.spines.values():
         spine.set_visible(False)
     return ax

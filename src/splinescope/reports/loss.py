@@ -45,7 +45,7 @@ def loss_curvature(subject: Subject) -> ReportBlock:
         "largest eigenvalue": sharp, "loss": taken.words, "loss taken because": taken.why, "points": len(points),
         "skips": len(skips),
     }  # fmt: skip
-    skipped = "it has no skip connections"
+    skipped = "no skip connections"
     few = "" if len(points) == len(subject.x) else f"[:{len(points)}]"
     matrix = f"ss.curvature(model, x{few}, {taken.call_y}{few}, loss={taken.call})"
     call = f"print(ss.landscape.spectrum_summary({matrix}).summary())"
@@ -56,14 +56,14 @@ def loss_curvature(subject: Subject) -> ReportBlock:
         skipped = f"{without:.3g} with {'its skip' if len(skips) == 1 else f'its {len(skips)} skips'} switched off"
         call = "print(ss.skip_conditioning(model, x).summary())"
     return ReportBlock(
-        finding=f"Plain gradient descent on this loss is stable up to a rate of about {2 / max(sharp, 1e-300):.2g}.",
-        advice="Stay below it without momentum; look at the whole spectrum if training is slow.",
-        headline=f"sharpest direction {sharp:.3g} ({taken.words}); {skipped}",
+        finding=f"Plain gradient descent is stable up to a learning rate of about {2 / max(sharp, 1e-300):.2g}.",
+        advice="Without momentum, stay below it; look at the whole spectrum if training is slow.",
+        headline=f"largest curvature {sharp:.3g} ({taken.words}); {skipped}",
         certainty="exact",
         scope=f"for {len(points)} of the points, to the tolerance of Lanczos iterations "
         f"({'single' if dtype == torch.float32 else 'double'} precision); loss: {taken}",
-        reading="The largest eigenvalue of the Gauss-Newton matrix bounds the stable learning rate of plain gradient "
-        "descent: about 2 divided by it. Switching skips off changes the function too: the same weights, another net.",
+        reading="The stable learning rate of plain gradient descent is about 2 divided by the largest eigenvalue of "
+        "the Gauss-Newton matrix." + " Switching skips off keeps the weights, not the function." * bool(skips),
         call=call,
         numbers=numbers,
     )
@@ -85,14 +85,14 @@ def surface(subject: Subject) -> ReportBlock:
         plot_loss_surface(found, ax=figure.subplots())
 
     return ReportBlock(
-        finding=f"On one random plane through the weights {found.nonconvex_fraction:.0%} of the loss is not convex.",
+        finding=f"The loss is not convex on {found.nonconvex_fraction:.0%} of one random plane through the weights.",
         advice="Look along other directions before you conclude: this is one plane of very many.",
         headline=f"{taken.words} {middle:.3g} in the middle, up to {found.losses.max():.3g}; "
         f"{found.nonconvex_fraction:.0%} of the plane is not convex",
         certainty="estimate",
         scope=f"one random plane, {found.losses.size} grid points, {len(points)} data points; loss: {taken}",
         reading="A round bowl means that the loss is easy to descend in almost all directions; ridges and many "
-        "valleys mean that it is not. One plane of very many: look at several before you conclude.",
+        "valleys mean that it is not. Look at several planes before you conclude.",
         call=f"ss.loss_surface(model, x, {taken.call_y}, ss.landscape.random_directions(model, 2), loss={taken.call})",
         numbers={
             "loss": taken.words, "loss taken because": taken.why, "middle": middle,

@@ -48,16 +48,16 @@ def complexity(subject: Subject) -> ReportBlock:
         ax = figure.subplots()
         ax.bar(range(len(means)), (100 * bending).numpy(), color="#35b779")
         name_places(ax, [site.label for site in found.sites], "site")
-        ax.set_ylabel("% of its neurons that fold near a point")
+        ax.set_ylabel("% of neurons that fold near a point")
 
     return ReportBlock(
         headline=f"on average {total:.3g} folds pass near a data point, from {100 * share:.2g}% of all neurons",
-        finding=f"{share:.0%} of all neurons switch within half the distance from a data point to the next.",
+        finding=f"{share:.0%} of all neurons switch near a data point: within half the distance to its neighbor.",
         advice="Watch this number while you train, or compare it with other networks on the same data.",
         certainty=found.certainty,
         scope=f"{found.what}; mean over {len(points)} points",
-        reading="Few folds near the data mean that the network is nearly one affine map there; many mean that it "
-        "changes its mind within half the distance to the next data point. Compare networks on the same data only.",
+        reading="Few folds near the data mean that the network is nearly one affine map there; many mean that its map "
+        "changes within half the distance to the nearest data point. Compare networks on the same data only.",
         call=f"print(ss.local_complexity(model, x, radius={radius:.6g}).summary())",
         numbers={
             "radius": radius, "spacing of the data": subject.spacing, "mean folds": total, "share of neurons": share,
@@ -86,8 +86,8 @@ def tiles(subject: Subject) -> ReportBlock:
     areas = {int(c): float(tiling.areas[classes == c].sum() / tiling.areas.sum()) for c in np.unique(classes)}
     about = "a place where the predicted class changes" if split else "the first of them"
     where = "the plane through three data points" if window == 1 else (
-        f"a window of {window:.3g} of the side of the plane through three data points, about {about} (a larger one has "
-        f"more than {most:,} tiles)"
+        f"a window of {window:.3g} of the side of the plane through three data points, around {about} (a larger one "
+        f"has more than {most:,} tiles)"
     )  # fmt: skip
 
     def draw(figure: Figure, limits: tuple[float, float] | None) -> None:
@@ -99,7 +99,7 @@ def tiles(subject: Subject) -> ReportBlock:
         if side < 1:  # a page of all of them would be too large to send
             part = _shrunk(tiling.view, center, side)
             shown = tessellate(net, part, tolerance=tolerance, max_tiles=4 * tiling.count, progress=False)
-            title = f"A window {side:.2g} of the side wide, about {about}"
+            title = f"{side:.0%} of the plane's side, around {about}"
         return page_text(shown, title=title, color="slope", max_tiles=4 * _MOST_LIVE)
 
     i, j, k = chosen
@@ -130,7 +130,7 @@ def tiles(subject: Subject) -> ReportBlock:
         numbers={
             "points": chosen, "window": window, "most tiles": most, "tiles": tiling.count, "area": tiling.view.size,
             "folds per length": density,
-            "folds per length and spacing": density * subject.spacing,
+            "folds per spacing of the data": density * subject.spacing,
             "boundary length": None if boundary is None else boundary.length,
             "share of area by class": areas,
             "median slope": float(np.median(tiling.slope_norms())),
@@ -268,8 +268,8 @@ def margins(subject: Subject) -> ReportBlock:
         advice = "Do not read single gradients there; measure how far the class holds instead."
     else:
         finding = f"Around a data point the network is one affine map up to a distance of {np.median(found.edge):.2g}, "
-        finding += f"{np.median(relative):.2g} of the distance to the next point (medians)."
-        advice = "Trust gradients and linear explanations up to there, and attack the network beyond."
+        finding += f"{np.median(relative):.2g} of the distance to the nearest other point (medians)."
+        advice = "Trust gradients and linear explanations up to there; attack the network beyond it."
     # what goes on beyond the tile: attacks on a classifier, else the folds along the way to another point
     classes, last = subject.classes, max(1, subject.output[0].numel() - 1)
     call = "print(ss.tessellate(model, ss.Slice.segment(x[0], x[1])).summary())"
@@ -281,12 +281,12 @@ def margins(subject: Subject) -> ReportBlock:
         finding=finding,
         advice=advice,
         headline=f"the edge of a point's own tile is {np.median(found.edge):.3g} away (median), "
-        f"{np.median(relative):.3g} of the data's spacing{tied}",
+        f"{np.median(relative):.3g} times the data's spacing{tied}",
         certainty="exact" if found.exact_edge and exact == 1 else "bound",
         scope=f"{kind}; of the distances to the boundary from {len(points)} points {exact:.0%} are exact, the others "
         "lower bounds",
-        reading="Inside this ball the network is exactly one affine map, so every attribution or linearization is "
-        "true there and not promised beyond. No perturbation smaller than the lower bound changes the class.",
+        reading="Up to the edge of a tile the network is exactly one affine map, so every attribution or linearization "
+        "is true there, but perhaps not beyond. No perturbation smaller than the lower bound changes the class.",
         call=call,
         numbers={
             "points": len(points), "median edge": float(np.median(found.edge)),

@@ -56,9 +56,9 @@ def walls(subject: Subject) -> ReportBlock:
         advice="Trust a linear explanation of this input up to there, no farther.",
         headline=f"{all_of if nearest is None else some_of}, the nearest at {found.radius:.3g}{on}",
         certainty=found.certainty,
-        scope="the whole input space, x[0]; " + ("every fold is decided" if found.complete else "nearest folds alone"),
-        reading="Within these walls the network is one affine map. A wall is a direction of input space: the least "
-        "change that crosses it switches one unit, and the map changes there and nowhere nearer.",
+        scope="the whole input space, x[0]; " + ("every fold is decided" if found.complete else "nearest folds only"),
+        reading="Within these walls the network is one affine map. Crossing a wall switches one unit. The picture has "
+        "the smallest changes that cross the nearest walls.",
         call=f"print(ss.tile_at(model, x[0]{option}).summary())",
         numbers={
             "walls": len(found.facets), "folds": len(found.normals), "radius": found.radius,
@@ -74,7 +74,7 @@ def proven(subject: Subject) -> ReportBlock:
     """On a piece of the plane through three points, about the first: where that one's class wins."""
     net = subject.network
     if not subject.classifies:
-        raise NotApplicable("the outputs are no scores of classes: say what should hold, and ask ss.verify.")
+        raise NotApplicable("the outputs are not class scores: state a property of your own, and ask ss.verify.")
     i, j, k = three_points(subject)
     a, b, c = subject.x[[i, j, k]].double()
     reach = float(f"{subject.spacing / 2 / max(float((b - a).norm()), float((c - a).norm())):.3g}")
@@ -95,7 +95,7 @@ def proven(subject: Subject) -> ReportBlock:
         raise NotApplicable(f"the search was not finished: {found.reason}")
     unsafe = found.unsafe
     part = "all" if found.holds else f"{1 - unsafe.share:.4%}"
-    headline = f"class {winner} wins on {part} of a rectangle about x[{i}]"
+    headline = f"class {winner} wins on {part} of a rectangle around x[{i}]"
     near = f"x[{i}] + {reach:g} * (x[{j}] - x[{i}]), x[{i}] + {reach:g} * (x[{k}] - x[{i}])"
     near += f", x[{i}] - {reach:g} * ((x[{j}] + x[{k}]) / 2 - x[{i}])"
     model = "model" if len(y) > 1 or net.ending is None else "ss.trace(model, x)"  # a sign is one before a sigmoid
@@ -110,11 +110,11 @@ def proven(subject: Subject) -> ReportBlock:
         certainty=unsafe.certainty,
         scope=f"the rectangle, of area {view.size:.3g} and as wide as the data's spacing, lies on the plane through "
         f"three data points; proven to {max(unsafe.rounding / view.size, 1e-16):.1g} of the area",
-        reading="In the blank part the class of the data point (the dot) wins at every input: no sample can show that. "
-        "In the shaded part another class wins, and its area is exact."
+        reading="In the blank part the class of the data point (the dot) wins at every input: sampling cannot show "
+        "that. In the shaded part another class wins, and its area is exact."
         if len(unsafe)
-        else "Its class wins at every input of the rectangle. No sample can show that.",
-        finding=f"On a plane about the first data point, class {winner} provably wins at {part} of the inputs near it.",
+        else "Its class wins at every input of the rectangle. Sampling cannot show that.",
+        finding=f"On a plane around the first data point, class {winner} provably wins at {part} of nearby inputs.",
         advice="Ask ss.verify the same of the set that matters to you.",
         call=f"print(ss.verify({model}, ss.guarantees.Property.{called}, ss.Slice.through({near}), complete=True))",
         numbers={

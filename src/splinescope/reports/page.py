@@ -131,7 +131,7 @@ def _words(block: ReportBlock, *, reading: bool = True) -> str:
         return f"<p class='reason'><b>{block.state}</b>: {lines}</p>"
     sure = f"<span class='{block.certainty}'>{block.certainty}</span>"
     return "".join([
-        f"<p class='headline'>{html.escape(block.headline)}</p>",
+        f"<p class='headline'>{html.escape(block.headline[:1].upper() + block.headline[1:])}</p>",
         f"<p class='certainty'>{sure}: {html.escape(block.scope)}</p>",
         f"<p>{html.escape(block.reading)}</p>" if reading else "",
         _scale(block),

@@ -30,9 +30,9 @@ def network(subject: Subject) -> ReportBlock:
             headline=f"{kind}: {parameters:,} parameters; not piecewise affine",
             certainty="exact",
             scope="the parts named below are not piecewise affine",
-            reading="Blocks that need exact tiles do not apply; what counts folds by activations still does, and where "
-            "smooth activations alone stand in the way, the plane is tiled within a stated tolerance. "
-            "Each part named stands in the way by itself.",
+            reading="Blocks that need exact tiles do not apply; blocks that count folds by activations do. If smooth "
+            "activations are the only obstacle, the plane is tiled within a stated tolerance. "
+            "Each part named below is an obstacle by itself.",
             call="print(ss.local_map(model, x[:1]).summary())",
             numbers={"class": kind, "parameters": parameters, "refusal": subject.refusal.splitlines()},
         )
@@ -57,9 +57,9 @@ def network(subject: Subject) -> ReportBlock:
         headline=f"{kind}: {units:,} units at {counted(len(sites), 'site')}, {depth} deep{ending}; "
         f"{parameters:,} parameters",
         certainty="exact",
-        scope="the program equals the model to float64 rounding",
+        scope="what was read equals the model to float64 rounding",
         reading="A site is a place where the network bends; each of its units is one fold of the input space. "
-        "Depth counts the sites on the longest way from input to output.",
+        "Depth counts the sites on the longest path from input to output.",
         call="print(ss.trace(model, x).summary())",
         numbers={
             "class": kind, "parameters": parameters, "inputs": list(net.input_shape), "outputs": list(net.output_shape),
@@ -88,18 +88,18 @@ def folds(subject: Subject) -> ReportBlock:
 
     return ReportBlock(
         headline=f"{share:.0%} of {channels:,} channels fold between data points; {findings or 'no findings'}",
-        finding=f"{channels - split:,} of {channels:,} channels never switch between these data points: there they are "
-        "linear, or zero."
+        finding=f"{channels - split:,} of {channels:,} channels never switch on these data: they stay off (dead), or "
+        "stay linear."
         if split < channels
-        else f"All {channels:,} channels fold between data points.",
-        advice="Place the folds by data (ss.initialize_) or normalize, then train again."
+        else f"All {channels:,} channels switch between data points.",
+        advice="Move their folds to the data (ss.initialize_) or add batch norm before them, then train again."
         if findings or split < channels
-        else "Nothing to mend here.",
+        else "Nothing to fix here.",
         certainty="exact",
         scope=f"for these {found.rows} points",
         reading="A channel is a unit, or the units of a convolution that share their weights. A fold with data on both "
         "sides is one the network can use; a dead or always-on channel is linear on all of the data. Folds far from "
-        "every point, or statistics that are not the data's, can be mended.",
+        "every point and stale statistics can be fixed.",
         call="print(ss.normalization_report(model, x).summary())",
         numbers={"share of channels that fold between points": share, **found.records()},
         draw=draw,

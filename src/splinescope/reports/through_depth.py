@@ -43,8 +43,8 @@ def depth(subject: Subject) -> ReportBlock:
     return ReportBlock(
         finding=f"The data spread over {rank[0]:.2g} directions at the input and {rank[last]:.2g} before the output: "
         + ("the layers lose directions." if lost else "the layers keep them apart."),
-        advice="Below, see at which layer they are lost; normalization or skips keep more." if lost
-        else "Nothing to mend here: a collapse would end near 1.",
+                advice="See below at which layer they are lost; normalization or skips keep more." if lost
+        else "Nothing to fix here: a collapse would end near 1.",
         headline=f"effective rank {rank[0]:.3g} at the input, {rank[last]:.3g} before the output; mean angle "
         f"{angle[0]:.0f} to {angle[last]:.0f} degrees",
         certainty="exact",
@@ -65,7 +65,7 @@ def volume(subject: Subject) -> ReportBlock:
     inputs, outputs = subject.x[0].numel(), subject.output[0].numel()
     if subject.y is not None or outputs < 2 * inputs or inputs > _LARGEST_LATENT or subject.x.dim() != 2:
         raise NotApplicable(
-            "a generator maps few numbers to many (at least twice as many) and has no labels; "
+            "this is for generators, which map few numbers to at least twice as many and have no labels; "
             f"here {inputs} inputs give {outputs} outputs"
             f"{' and y was given' if subject.y is not None else ''}."
         )
@@ -86,7 +86,7 @@ def volume(subject: Subject) -> ReportBlock:
         headline=f"volumes stretch by factors from e^{low:.3g} to e^{high:.3g} (5% to 95% of {len(points)} latents)",
         certainty="exact",
         scope="at each latent, to the model's rounding",
-        reading="Where the factor is large few samples cover much of the manifold, where it is small many crowd "
+        reading="Where the factor is large, few samples cover much of the manifold; where it is small, many crowd "
         "together. The wider this spread, the more samples change when they are drawn evenly on the manifold.",
         call=f"ss.MagnetSampler(model, ss.generative.TruncatedGaussian({inputs})).sample(64)",
         numbers={

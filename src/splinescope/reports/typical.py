@@ -12,7 +12,7 @@ from .block import ReportBlock
 MAIN: dict[str, str] = {
     "folds": "share of channels that fold between points",
     "complexity": "share of neurons",
-    "tiles": "folds per length and spacing",
+    "tiles": "folds per spacing of the data",
     "margins": "median edge over spacing",
     "depth": "effective rank before the output",
     "curvature": "largest eigenvalue",
