@@ -29,6 +29,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_codeautolink",  # names inside blocks of code lead to the reference
     "mathml",  # docs/mathml.py: formulas without a script from elsewhere
+    "thumbnails",  # docs/thumbnails.py: one panel of each example
     "dark",  # docs/dark.py: the pictures of dark pages
     "calls",  # docs/calls.py: the pages of the reference, and calls in the text that lead there
 ]
@@ -67,6 +68,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(_EXAMPLES / topic) for topic in _TOPICS],
     "gallery_dirs": [f"gallery/{topic}" for topic in _TOPICS],
     "filename_pattern": r"/plot_",
+    "image_scrapers": ("thumbnails.scrape",),
     "backreferences_dir": "gallery/backreferences",  # which docs/gallery.md wants, to show all of a topic
     "abort_on_example_error": True,
     "download_all_examples": False,

@@ -170,9 +170,17 @@ def thumbnails() -> None:
 
 
 def _thumbnail(script: Path) -> None:
+    name = f"{script.parent.name}-{script.stem.removeprefix('plot_')}"
+    picture = panel(_figure(f"{script.parent.name}/{script.name}"))
+    picture.quantize(96).save(IMAGES / "gallery" / f"{name}.png", optimize=True)
+    plt.close("all")
+    print(name, flush=True)
+
+
+def panel(figure: Any) -> Any:
+    """One panel of a figure as a picture of 600 by 420 pixels, planes and surfaces without axes. Changes the figure."""
     from PIL import Image, ImageOps
 
-    figure = _figure(f"{script.parent.name}/{script.name}")
     charts = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
     chosen = max(
         charts, key=lambda ax: (ax.get_aspect() != "auto", round(ax.get_position().width * ax.get_position().height, 6))
@@ -180,27 +188,20 @@ def _thumbnail(script: Path) -> None:
     if len(charts) > 2 or chosen.get_aspect() != "auto":
         chosen = charts[-1] if charts[-1].get_aspect() != "auto" else chosen
     figure.canvas.draw()
+    figure.set_layout_engine("none")  # what is hidden below shall leave its place empty
     plain = chosen.get_aspect() != "auto" or hasattr(chosen, "get_zlim")
     if plain:
         chosen.axis("off")
         chosen.set_title("")
         for other in {*figure.axes, *figure.texts} - {chosen}:
             other.set_visible(False)
-    box = (chosen.get_window_extent() if plain else chosen.get_tightbbox()).transformed(
-        figure.dpi_scale_trans.inverted()
-    )
+    box = chosen.get_window_extent() if plain else chosen.get_tightbbox().padded(8)
+    box = box.transformed(figure.dpi_scale_trans.inverted())
     stream = io.BytesIO()
     figure.savefig(stream, dpi=1.4 * _THUMBNAIL[0] / box.width, bbox_inches=box, pad_inches=0)
     with Image.open(stream) as image:
         picture = image.convert("RGB")
-    if plain:
-        picture = ImageOps.fit(picture, _THUMBNAIL)
-    else:
-        picture = ImageOps.pad(picture, _THUMBNAIL, color="white")
-    name = f"{script.parent.name}-{script.stem.removeprefix('plot_')}"
-    picture.quantize(96).save(IMAGES / "gallery" / f"{name}.png", optimize=True)
-    plt.close("all")
-    print(name, flush=True)
+    return ImageOps.fit(picture, _THUMBNAIL) if plain else ImageOps.pad(picture, _THUMBNAIL, color="white")
 
 
 def _figure(script: str, *styles: str) -> Any:
