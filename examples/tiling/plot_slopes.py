@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import splinescope as ss
-from splinescope import data, plot
+from splinescope import data
 
 torch.manual_seed(0)
 x, y = data.digits()
@@ -30,12 +30,15 @@ after = ss.tessellate(net, view)
 print(ss.compare_tilings(before, after))
 
 # %%
-# One color range for both, so that they can be compared.
-low, high = before.slope_norms().min(), after.slope_norms().max()
-figure, axes = plt.subplots(1, 2, figsize=(8.8, 4), layout="constrained")
+# Each picture has a scale of its own: after training, all slopes are far larger than before.
+figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.2), layout="constrained")
 for ax, tiling, when in zip(axes, (before, after), ("at initialization", "after training"), strict=True):
-    tiling.plot(color="slope", ax=ax, limits=(low, high), boundary=True, colorbar=False)
+    tiling.plot(color="slope", ax=ax, boundary=True)
+    for place, digit in zip(view.anchors, x[:3], strict=True):
+        picture = ax.inset_axes([place[0] - 0.27, place[1] + 0.18, 0.54, 0.54], transform=ax.transData)
+        picture.imshow(digit[0].numpy(), cmap="gray_r")
+        picture.set(xticks=[], yticks=[])
+        picture.spines[:].set(visible=True, color="black")
     ax.set_title(f"{when}: {tiling.count:,} tiles")
-table, norm = plot.shading(after.quantity("slope"), limits=(low, high))
-figure.colorbar(plt.cm.ScalarMappable(norm, table), ax=axes, label="slope norm ‖A‖₂")
+    ax.set_axis_off()
 plt.show()
