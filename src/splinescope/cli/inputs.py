@@ -124,15 +124,15 @@ radius_option = click.option(
 slice_options = options(
     click.option("--slice", "kind", type=click.Choice(["through", "segment", "box", "axes"]), default="axes",
                  show_default=True,
-                 help="through: the plane of 3 points, the space of 4...; segment: the line of 2; box: random "
-                      "directions about 1; axes: along coordinate axes."),
+                 help="through: the plane through 3 points (4: the space); segment: the line between 2; box: random "
+                      "directions around 1; axes: along coordinate axes."),
     click.option("--points", type=data_file, help="Points, one per row: .npy, .npz (FILE.npz:name), .csv or .pt."),
     click.option("--rows", type=whole_numbers,
                  help="Which rows of --points, e.g. 3,14,15; the first ones by default (three of them for through)."),
     shape_option,
     click.option("--pad", default=0.0, show_default=True, help="through, segment: margin as a fraction of the size."),
     click.option("--outline", type=click.Choice(["square", "triangle", "box", "simplex"]), default="square",
-                 show_default=True, help="through: a box about the points (a square), or what they span (a triangle)."),
+                 show_default=True, help="through: a box around the points (square), or what they span (triangle)."),
     click.option("--half-width", default=1.0, show_default=True, help="box: half the side."),
     click.option("--directions", default=2, show_default=True, help="box: how many random directions."),
     click.option("--seed", default=0, show_default=True, help="box: seed of the random directions."),

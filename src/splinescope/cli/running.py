@@ -23,7 +23,7 @@ def studio_command(
     It is a page in your browser; Ctrl-C ends it.
 
     FILE or FOLDER goes under the microscope: ONNX, .nnet, tilings, timelines, .npy or .csv data; with --factory also
-    weights and folders of checkpoints. Nothing outside of it is opened.
+    weights and folders of checkpoints. Nothing outside it is opened.
 
     \b
     Examples:

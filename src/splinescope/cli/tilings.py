@@ -40,7 +40,7 @@ _tiling_path = click.Path(exists=True, dir_okay=False)
 @click.option("--out", type=written_file, help="Write the tiling (safetensors; `show` and `stats` read it).")
 @picture_options
 @json_option
-@click.option("--tolerance", type=float, help="Tile a network within this much of one with smooth activations.")
+@click.option("--tolerance", type=float, help="Largest error of the outputs, for smooth activations (GELU, tanh, ...).")
 @_limit_options
 @click.option("--workers", type=int, help="Split the slice among this many processes; for tilings of minutes.")
 @click.option("--folder", type=click.Path(file_okay=False),
