@@ -11,7 +11,7 @@ import torch
 from ...network.ranges import cancelling_terms
 from ...support.progress import stepping
 from ..approximation import TilingResult
-from ..cells.lists import CornerLists, means
+from ..cells.lists import CornerLists, distinct, means
 from ..cells.polytopes import Facets
 from .differentiate import block_rows, blocks, outputs_and_codes, pattern_codes
 from .maps import corner_values, inner_points, vertex_values
@@ -102,8 +102,8 @@ def _topology(tiling: Tiling, noted: list[str]) -> list[tuple[bool, str]]:
     else:
         if tiling.dimension == 3:
             assert isinstance(walls, Facets)
-            ends = np.sort(CornerLists(walls.offsets, walls.vertices).edges(), 1).astype(np.int64)  # around each wall
-            e = len(np.unique(ends[:, 0] * v + ends[:, 1]))
+            ends = CornerLists(walls.offsets, walls.vertices).edges().T.astype(np.int64)  # around each wall
+            e = len(distinct(np.minimum(*ends) * v + np.maximum(*ends)))
             euler = v - e + len(walls) - f
             words = f"vertices - edges + walls - cells = 1: {v} - {e} + {len(walls)} - {f} = {euler}."
             found.append((euler == 1, words))
@@ -153,7 +153,7 @@ def _against_network(tiling: Tiling) -> tuple[float, int, int]:
         codes = np.zeros(len(alike), np.uint64)
         for part in blocks(len(alike), block_rows(program)):
             codes[part] = outputs_and_codes(program, tiling.view.inputs(points[part]))[1]
-    return worst / scale, where, len(codes) - len(np.unique(codes))
+    return worst / scale, where, len(codes) - len(distinct(codes))
 
 
 def _affine_error(tiling: Tiling) -> tuple[float, int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...support.checks import check_positive, require
 from ..approximation import TilingResult
-from ..cells.lists import connected
+from ..cells.lists import connected, distinct
 from ..kernels.polygon_walls import join_tiles
 from . import maps
 
@@ -48,7 +48,7 @@ def dual_graph(tiling: Tiling) -> DualGraph:
     """Tiles joined where they share a wall."""
     sides = tiling.walls.tiles
     sides = np.sort(sides[(sides >= 0).all(1)], axis=1).astype(np.int64)
-    keys = np.unique(sides[:, 0] * tiling.count + sides[:, 1])
+    keys = distinct(sides[:, 0] * tiling.count + sides[:, 1])
     edges = np.stack([keys // max(tiling.count, 1), keys % max(tiling.count, 1)], 1)
     return DualGraph(edges, np.bincount(edges.reshape(-1), minlength=tiling.count), certainty=tiling.certainty)
 

@@ -20,7 +20,6 @@ from ..slice import Slice
 _WIDE = 4096  # units, or _LONG numbers of an input: from here on points are worked out together
 _LONG = 512
 _ON_LINES = 512  # points together: on a line there are as many basis rows as points
-_EPS = float(np.finfo(float).eps)
 _SEGMENTS: WeakKeyDictionary[Program, list[Segment]] = WeakKeyDictionary()
 
 
@@ -54,10 +53,10 @@ class ProgramAtPoints:
 
     def _cross(self, fold: Fold, basis: Basis) -> tuple[np.ndarray, np.ndarray]:
         """Which units of a fold are positive throughout; and those with both signs, which become coefficients."""
-        units, always, _ = touching(*basis.cut_ranges(fold, *box(self.coefficients)), np.zeros(fold.site.units))
+        units, always, rounded = touching(*basis.cut_ranges(fold, *box(self.coefficients)), np.zeros(fold.site.units))
         cuts = basis.cuts(fold, units)
         z = self.coefficients @ cuts
-        positive = z > len(cuts) * _EPS * (np.abs(self.coefficients) @ np.abs(cuts))
+        positive = z > rounded
         pattern = np.repeat(always[None], len(z), 0)
         pattern[:, units] = positive
         self.patterns.append(pattern)
