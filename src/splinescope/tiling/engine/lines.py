@@ -21,6 +21,7 @@ from .. import kernels
 from ..cells.tiles import OUTSIDE, Tiles
 from ..slice import Slice
 from .advance import first_names, grown
+from .buffers import Buffers
 from .mesh import Mesh
 from .plan import Plan, make_plan, probe_weights, run_in_blocks, surely_factored_on_lines
 from .rows_plain import empty_rows, fill_new
@@ -72,14 +73,12 @@ class Stretches:
         if len(self.lines) > 1:
             group = np.minimum(shares[self.starts[1:] - 1].astype(np.int64), parts - 1)
             firsts = np.flatnonzero(np.diff(group, prepend=-1))
-            if len(firsts) > 1:
-                stops = [*firsts[1:].tolist(), len(self.lines)]
-                return [self._of(range(a, b), i) for i, (a, b) in enumerate(zip(firsts.tolist(), stops, strict=True))]
-            middle = len(self.lines) // 2
-            return [self._of(range(middle), 0), self._of(range(middle, len(self.lines)), 1)]
+            if len(firsts) == 1:
+                firsts = np.array([0, len(self.lines) // 2])
+            ends = [*firsts.tolist(), len(self.lines)]
+            return [self._of(range(a, b), i) for i, (a, b) in enumerate(pairwise(ends))]
         last = len(self.order) - 1
-        cuts = np.unique(np.clip(np.searchsorted(shares, np.arange(1, parts)), 1, last - 1))
-        ends = [0, *cuts.tolist(), last]
+        ends = [0, *np.unique(np.clip(np.searchsorted(shares, np.arange(1, parts)), 1, last - 1)).tolist(), last]
         return [
             # both parts keep the vertex between them
             self._with(self.lines, np.array([0, b - a + 1]), self.order[a : b + 1], i)
@@ -93,7 +92,9 @@ class Stretches:
         )
 
     def _with(self, lines: np.ndarray, starts: np.ndarray, order: np.ndarray, number: int) -> Stretches:
-        rows = {key: row[order] for key, row in self.rows.items()}
+        rows = {
+            key: row.take(order, 0, Buffers().rows(len(order), row.shape[1]), "clip") for key, row in self.rows.items()
+        }
         return Stretches(
             (*self.path, number), self.stage, lines, starts, np.arange(len(order)),
             self.names[order], self.points[order], self.labels[order], rows,
@@ -109,13 +110,14 @@ class LineEngine:
         self._chunk_bytes = chunk_bytes
         self._scratch = threading.local()
 
-    def start(self, inputs: np.ndarray, name: str, shape: tuple[int, ...], ends: np.ndarray) -> Stretches:
-        """Lines with those ends `[n, 2, 1]` and network inputs `[2 n, D]` there, before the first fold."""
+    def start(self, views: Sequence[Slice], program: Program, ends: np.ndarray) -> Stretches:
+        """Lines with those ends `[n, 2, 1]`, before the first fold."""
         n, layout = len(ends), self._plan.layout
         segment = layout.segments[0]
         rows = empty_rows(self._plan, segment, 2 * n)
         if self._plan.first is None:
-            run_in_blocks(segment, {name: inputs}, {name: shape}, layout.rows_per_block[0], rows, 2 * n)
+            name, inputs = program.input, _inputs(views, ends).reshape(2 * n, -1)
+            run_in_blocks(segment, {name: inputs}, {name: program.input_shape}, layout.rows_per_block[0], rows, 2 * n)
         else:  # ends are the first probes of a line
             first = self._plan.first.reshape(n, -1, self._plan.first.shape[1])[:, :2]
             rows[CUTS].reshape(n, 2, -1)[:] = first
@@ -195,8 +197,8 @@ def line_meshes(
     if plan.factored or max(needed, default=0) > _LONG_TIMES * chunk_bytes:
         return None
     engine = LineEngine(plan, chunk_bytes)
-    first = engine.start(_inputs(views, ends).reshape(2 * len(views), -1), program.input, program.input_shape, ends)
-    work = Work(engine, first, float((ends[:, 1] - ends[:, 0]).sum()), None, Clock(), report)
+    first = engine.start(views, program, ends)
+    work = Work(engine, first, first.size, None, Clock(), report)
     work.run(threads)
     return _meshes(work.leaves, len(views), program.output)
 
@@ -222,9 +224,7 @@ def _meshes(found: list[Stretches], count: int, output: str) -> list[Mesh]:
 
 
 def _mesh(stretches: list[tuple[np.ndarray, np.ndarray | None, np.ndarray]]) -> Mesh:
-    points, values, labels = stretches[0]
-    if len(stretches) > 1:
-        points, labels = (np.concatenate([part[i] for part in stretches]) for i in (0, 2))
-        values = None if values is None else np.concatenate([part[1] for part in stretches])
+    points, labels = (np.concatenate([part[i] for part in stretches]) for i in (0, 2))
+    values = None if stretches[0][1] is None else np.concatenate([part[1] for part in stretches])
     sides = np.arange(len(points), dtype=np.int32).repeat(2)[1:-1]
     return Mesh(points, values, Tiles(np.arange(0, len(sides) + 1, 2), sides, labels.repeat(2)[1:-1]))
