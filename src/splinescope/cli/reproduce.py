@@ -43,7 +43,7 @@ def _known_ids(context: click.Context, parameter: click.Parameter, incomplete: s
 def reproduce_command(
     experiment_ids: tuple[str, ...], list_: bool, all_: bool, quick: bool, out: str, **chosen: Any
 ) -> None:
-    """Reproduce figures and theorems of four papers.
+    """Reproduce the papers' figures and theorems.
 
     Writes JSON, PNG and a page.
 
