@@ -54,12 +54,12 @@ def places(tiling: ss.Tiling) -> set[tuple[float, ...]]:
     return {tuple(row) for row in np.round(np.column_stack([tiling.centroids(), tiling.areas]), 9) + 0.0}
 
 
-@pytest.mark.parametrize(("most", "threads"), [(1, 1), (40, 1), (1500, 2)])
+@pytest.mark.parametrize(("most", "threads", "width"), [(1, 1, 24), (40, 1, 24), (1500, 2, 64)])
 @pytest.mark.parametrize("rows", ["plain", "factored"])
-def test_a_limit_on_tiles_leaves_that_many(most: int, threads: int, rows: str) -> None:
-    partial, said = limited(mlp(24), SQUARE, max_tiles=most, threads=threads, rows=rows)
+def test_a_limit_on_tiles_leaves_that_many(most: int, threads: int, width: int, rows: str) -> None:
+    partial, said = limited(mlp(width), SQUARE, max_tiles=most, threads=threads, rows=rows)
     assert partial.count == most
-    whole = ss.tessellate(mlp(24), SQUARE)
+    whole = ss.tessellate(mlp(width), SQUARE)
     assert f"max_tiles={most} reached: the slice has at least " in said
     assert int(said.split("at least ")[1].split()[0]) < whole.count  # the work stopped there
     assert places(partial) <= places(whole)

@@ -37,7 +37,7 @@ def at_most(max_tiles: int | None, mesh: Mesh, stopped: str | None) -> tuple[Mes
     count = len(mesh.tiles)
     if max_tiles is None or count <= max_tiles:
         return mesh, stopped
-    why = stopped or f"max_tiles={max_tiles} reached: there are at least {count} tiles"
+    why = stopped or f"max_tiles={max_tiles} reached: the slice has at least {count} tiles"
     return _with(mesh, np.arange(count) < max_tiles), why
 
 
