@@ -82,8 +82,8 @@ off. Folds are the walls of the tiles on which the network is affine; the [gloss
 Thresholds in the code decide every verdict; they unfold at a click on *Criteria*. A dagger (†) marks a claim whose
 criteria were revised after a full run. *Holds with correction* means that the claim fails as printed and holds as the
 card gives it. *Inconclusive* means that the interval leaves both outcomes open. The card then says how large a sample
-would decide, if the effect is the mean of both seeds. Some undecided samples were enlarged once, with the criteria
-unchanged.
+would decide, assuming that the true effect is the mean of both seeds. Some undecided samples
+were enlarged once, with the criteria unchanged.
 
 [Figure 9](findings/survey.md#survey-fig9), [its phases](findings/survey.md#survey-lc-phases), [batch norm and
 grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share their
