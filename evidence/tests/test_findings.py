@@ -26,18 +26,24 @@ FIGURES = DOCS / "findings" / "figures"
 PAGES = [DOCS / "evidence.md", *sorted((DOCS / "findings").glob("*.md"))]
 
 
+def measured_alone(text: str) -> str:
+    """A page without the line on experiments that have no record yet: adding one breaks no test."""
+    return re.sub(r"Not measured yet: .*\n\n", "", text)
+
+
 def test_the_pages_are_what_the_records_give() -> None:
     texts = findings(RECORDS, AGAIN, (file.stem for file in FIGURES.glob("*.png")))
     for name, text in texts.items():
-        assert (DOCS / name).read_text(encoding="utf-8") == text, f"{name} is older than the records: make evidence"
+        there = (DOCS / name).read_text(encoding="utf-8")
+        assert measured_alone(there) == measured_alone(text), f"{name} is older than the records: make evidence"
     made = {DOCS / name for name in texts}
     drawn = {*FIGURES.glob("*.svg"), DOCS / "findings" / "overview.svg"}
     there = {*PAGES, *drawn, *(DOCS / "findings").rglob("*.csv"), *(DOCS / "open_questions").glob("*.md")}
     assert there == made  # nothing of an experiment that is gone
 
 
-def test_every_experiment_has_a_card_and_every_claim_of_it_a_line() -> None:
-    assert set(cards()) == set(ids())
+def test_every_record_has_a_card_and_every_claim_of_it_a_line() -> None:
+    assert {record["id"] for record in RECORDS} <= set(cards()) <= set(ids())
     for record in RECORDS:
         numbers = [number for line in card_of(record).lines for number in line.numbers]
         assert sorted(numbers) == list(range(1, len(record["claims"]) + 1)), record["id"]

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -190,9 +191,11 @@ def test_the_shell_completes_verbs():
     assert [item.value for item in shell.get_completions([], "repr")] == ["representation", "reproduce"]
 
 
-def test_every_verb_says_what_it_does_in_one_line_and_shows_an_example():
+def test_every_verb_says_what_it_does_in_one_line_and_shows_an_example_and_has_a_row_on_its_page():
     listed = CliRunner().invoke(main, ["--help"], terminal_width=80).output.split("Commands:")[1]
     assert [line for line in listed.strip().splitlines() if not line.endswith(".") or line.endswith("...")] == []
+    page = Path(__file__).parents[2].joinpath("docs", "cli.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`(\w+)`", "".join(re.findall(r"^(\| `.*?\|)", page, re.M)))) == set(VERBS)
     for name in VERBS:
         assert re.search(r"Examples?:\n +splinescope " + name, CliRunner().invoke(main, [name, "--help"]).output), name
 

@@ -142,7 +142,8 @@ class Tiling(Measures):
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Volumes `[K]` and centers of mass `[K, d]` of tiles of three and more dimensions."""
-        assert isinstance(self.tiles, Polytopes)
+        if not isinstance(self.tiles, Polytopes):
+            raise InputError(f"moments need 3 or more dimensions, got {self.dimension}: use areas and centroids().")
         volumes, middles, *_ = measured(self.tiles.lists, self.vertices)
         return volumes, middles
 

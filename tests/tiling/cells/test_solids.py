@@ -295,7 +295,7 @@ def test_slices_that_are_none_are_refused(make: Callable[[], ss.Slice], message:
         make()
 
 
-def test_what_needs_a_plane_says_so() -> None:
+def test_what_needs_a_plane_or_a_space_says_so() -> None:
     tiling = structured("plain")
     for call in (
         tiling.bends, tiling.inradii, tiling.eccentricities, tiling.fold_raster,
@@ -303,6 +303,9 @@ def test_what_needs_a_plane_says_so() -> None:
     ):  # fmt: skip
         with pytest.raises(ss.InputError, match=r"2-D|plane"):
             call()
+    square = ss.tessellate(plain_mlp(2, 3, 1), cube(2, 1.0))
+    with pytest.raises(ss.InputError, match="3 or more"):
+        _ = square.moments
 
 
 def test_a_limit_returns_whole_cells_marked_incomplete() -> None:

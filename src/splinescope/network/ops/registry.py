@@ -143,6 +143,7 @@ def _enter(op: str, **facts: Any) -> None:
     present, entry = OPERATIONS.get(op), Operation(op, **facts)
     if present is not None:
         if entry.rule is None or (entry.rule.__module__ or "").startswith("splinescope."):
-            raise ValueError(f"{op} is in the table already, as {present.kind}.")
+            by = "another rule" if present.rule is not None else "`untraced` or `refuse`: take it out there"
+            raise ValueError(f"{op} is in the table already, as {present.kind}, by {by}.")
         entry = replace(entry, role=entry.role or present.role)
     OPERATIONS[op] = entry
