@@ -101,6 +101,10 @@ def test_two_networks_are_equivalent_up_to_their_exact_difference(tmp_path: Path
         by_name, in_order = verify({"f": f, "g": g}, file), verify([f, g], file)
         assert by_name.holds is in_order.holds is (share > 1)
         assert by_name.rigorous
+        if (seen := by_name.witness) is not None:  # both ran it themselves
+            x = torch.from_numpy(seen.tensors["X"])
+            assert seen.confirmed
+            assert np.array_equal(seen.seen_y, torch.cat([f(x), g(x)]).detach().numpy())
     assert verify([f, g], file).margin == pytest.approx(0.001 * largest, rel=1e-6)
     file.write_text(SAME.format(1e-3).replace("(declare-network g", "(declare-network g (equal-to f)"))
     assert verify({"f": f}, file).holds is True

@@ -233,13 +233,15 @@ def test_an_equality_is_met_where_it_is_passed_and_a_tie_where_it_is_only_touche
         assert verdict.holds is holds, asked
         assert verdict.rigorous is (holds is not None)
         if verdict.witness is not None:
-            assert abs(verdict.witness.excess) < 1e-9
+            assert abs(verdict.witness.excess) < 1e-14
             assert verdict.witness.confirmed is None
 
 
 def test_ends_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ss.InputError, match="numbers"):
         Property.between(0, "a", 1.0)  # type: ignore[arg-type]
+    with pytest.raises(ss.InputError, match="property must be a Property or"):
+        verify(mlp(2, 8, 1), 0)  # type: ignore[arg-type]
     with pytest.raises(ss.InputError, match="ends must be"):
         Property.never([[1.0]], [0.0, 1.0])
 

@@ -114,9 +114,9 @@ def is_smooth(program: Program) -> bool:
 
 def joined(
     models: Mapping[str, Any] | Sequence[Any], asked: Property
-) -> tuple[Program, tuple[Clause, ...], np.ndarray]:
-    """Several networks as one program, beside each other, the property's clauses about it, and which of its inputs
-    each input of the networks is.
+) -> tuple[Program, tuple[Clause, ...], np.ndarray, list[tuple[Any, tuple[int, ...]]]]:
+    """Several networks as one program, beside each other, the property's clauses about it, which of its inputs each
+    input of the networks is, and the models in the file's order, each with the shape of its inputs.
 
     Inputs that every clause says are equal are one input of it, and add no free dimensions.
     """
@@ -158,9 +158,9 @@ def joined(
     ends = []
     for i, program in enumerate(programs):
         columns = torch.from_numpy(place[sum(inputs[:i]) : sum(inputs[: i + 1])].copy())
-        own = renamed(program, f"{i}:", f"{i}:x")
-        steps += [_picked(f"{i}:x", columns, program.input_shape), *own.steps]
-        ends.append(own.output)
+        one = renamed(program, f"{i}:", f"{i}:x")
+        steps += [_picked(f"{i}:x", columns, program.input_shape), *one.steps]
+        ends.append(one.output)
     steps.append(Affine("all outputs", tuple(ends), _beside, _beside))
     program = Program("all inputs", (len(kept),), "all outputs", (sum(outputs),), tuple(steps), paths={}, ops={},
                       identity=tuple(part for p in programs for part in p.identity))  # fmt: skip
@@ -171,7 +171,8 @@ def joined(
         # rows that say nothing, 0 <= 0, go
         empty = ~clause.outputs.any(1) & ~gathered_inputs.any(1) & (clause.ends >= 0) & ~clause.strict
         reduced.append(replace(clause, inputs=gathered_inputs).part(np.flatnonzero(~empty)))
-    return program, tuple(reduced), place
+    own = [(given[str(name)], p.input_shape) for name, p in zip(names, programs, strict=True)]
+    return program, tuple(reduced), place, own
 
 
 def renamed(program: Program, prefix: str, given: str) -> Program:

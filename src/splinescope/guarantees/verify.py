@@ -94,6 +94,8 @@ def verify(
         if limit is not None:
             check_positive(limit, name)
     started = time.monotonic()
+    if not isinstance(property, (Property, str, os.PathLike)):
+        raise InputError(f"property must be a Property or the path of a VNN-LIB file, got {type(property).__name__}.")
     asked = property if isinstance(property, Property) else read_vnnlib(property)
     network: SplineNetwork | None = None
     places: np.ndarray | None = None
@@ -107,7 +109,7 @@ def verify(
             )
         if not isinstance(model, (Mapping, list, tuple)):
             model = [model]
-        program, clauses, places = joined(model, asked)
+        program, clauses, places, models = joined(model, asked)
     else:
         network = as_network(model, over, asked, smooth=tolerance is not None)
         program = network.program() if tolerance is not None else checked_program(network)
@@ -119,6 +121,7 @@ def verify(
             check_ending(model, program, asked)
             limits = {"max_tiles": max_tiles, "time_limit": time_limit, "progress": progress}
             return _verify_slope(network, asked.slope, over, started, limits)
+        models = [(model, program.input_shape)]
         clauses = asked.sized(int(np.prod(program.input_shape)), int(np.prod(program.output_shape)))
         check_ending(model, program, asked, clauses)
     smooth = is_smooth(program)
@@ -127,7 +130,7 @@ def verify(
     parts = parts_of(clauses, program.input_shape, over, apart=complete)
     with telling(progress, "verifying") as report:
         run = _Run(
-            model if network is not None else None, network, program, parts, complete, max_tiles, time_limit, report,
+            models, network, program, parts, complete, max_tiles, time_limit, report,
             tolerance if smooth else None, workers, asked, places,
         )  # fmt: skip
         return run.verdict(started)
@@ -143,9 +146,9 @@ def _by_how_much(excess: float) -> str:
 
 @dataclass
 class _Run:
-    """One call of `verify`, part by part; without a model and a network of its own it is about several."""
+    """One call of `verify`, part by part; without a network of its own it is about several."""
 
-    model: Any
+    models: Sequence[tuple[Any, tuple[int, ...]]]  # the user's own, each with the shape of its inputs
     network: SplineNetwork | None
     program: Program
     parts: Sequence[Part]
@@ -266,8 +269,9 @@ class _Run:
     def _as_witness(self, part: Part, clause: int, x: np.ndarray, values: np.ndarray) -> Witness:
         with torch.no_grad():
             y = self.program.forward(torch.from_numpy(x[None]))[0].numpy()
-        own = None if self.model is None else run_own(self.model, x)
-        if own is not None and own[1].size != y.size and self.places is None:  # an argmax has no such outputs
+        every = x.reshape(-1) if self.places is None else x.reshape(-1)[self.places]
+        own = self._run_own(every)
+        if own is not None and own[1].size != y.size:  # an argmax has no such outputs
             own = None
         rows = part.clauses[clause]
         confirmed = None
@@ -275,10 +279,22 @@ class _Run:
             seen = rows.outputs @ own[1].reshape(-1) + rows.inputs @ x.reshape(-1) - rows.ends
             confirmed = bool((np.where(rows.strict, seen < 0, seen <= 0)).all())
         by, seen_y = (None, None) if own is None else own
-        every = x.reshape(-1) if self.places is None else x.reshape(-1)[self.places]
         tensors = self.asked.tensors(every, y.reshape(-1) if seen_y is None else seen_y.reshape(-1))
         excess = -float(values[clause]) if rows.outputs.any() or rows.inputs.any() else np.inf
         return Witness(x, y, part.numbers[clause], excess, by, seen_y, confirmed, tensors)
+
+    def _run_own(self, every: np.ndarray) -> tuple[str, np.ndarray] | None:
+        """What ran the user's own models, and their outputs beside each other; None if one of them cannot be run."""
+        found, start = [], 0
+        for model, shape in self.models:
+            end = start + int(np.prod(shape))
+            one = run_own(model, every[start:end].reshape(shape))
+            if one is None:
+                return None
+            found.append(one)
+            start = end
+        by, outputs_of = zip(*found, strict=True)
+        return ", ".join(dict.fromkeys(by)), np.concatenate([y.reshape(-1) for y in outputs_of])
 
     def _exact_margin(self) -> tuple[float, np.ndarray | None]:
         """The least value of any clause, within the limits of the call anew."""

@@ -137,7 +137,7 @@ def crossing(
         if not all(map(len, sides)):
             continue
         a, b = (np.resize(side, (min(_PAIRS, max(map(len, sides))), view.dimension)) for side in sides)
-        for halving in range(2 * _HALVINGS):
+        for halving in range(3 * _HALVINGS):  # until float64 has nothing in between
             if halving == _HALVINGS:  # far enough apart for rounding, close enough for bounds
                 x = torch.from_numpy(np.clip(view.inputs(np.stack([a, b], 1).reshape(-1, view.dimension)),
                                              ends.min(0), ends.max(0)))  # fmt: skip
