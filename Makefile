@@ -62,6 +62,7 @@ evidence: $(VENV)/.base  ## run at full size every experiment that has changed (
 again: $(VENV)/.base  ## the same with another seed, for the verdicts that stand beside; rewrites docs/evidence-again.json and then the pages
 	$(BIN)/splinescope reproduce --all --seed 1 --jobs $(JOBS) $(if $(KNOWN),--known $(AGAIN)) --out out/evidence-again
 	cp out/evidence-again/records.json $(AGAIN)
+	$(BIN)/python -m splinescope_evidence.framework.pictures out/evidence-again docs
 	$(MAKE) evidence
 
 clean:  ## remove what the commands above made

@@ -14,6 +14,7 @@ import splinescope as ss
 import splinescope_research
 from splinescope_evidence import ids
 from splinescope_evidence.framework.cards import Card, Line, card_of, cards, filled, joined, reckoning
+from splinescope_evidence.framework.findings import AGAIN as OTHER_SEED
 from splinescope_evidence.framework.findings import STRIP, counted, findings, in_reading_order, page_of
 from splinescope_evidence.framework.pages import read_known, repeated
 from splinescope_evidence.framework.pictures import alike
@@ -77,13 +78,15 @@ def test_a_card_is_plain(name: str) -> None:
 def test_a_figure_has_a_caption_and_a_strip_has_its_own() -> None:
     """It says what is plotted and what to notice; strips of intervals, drawn from records, share one."""
     for name, card in cards().items():
-        strip = not card.figure and not (FIGURES / f"{name}.png").is_file()
+        first, again = ((FIGURES / f"{name}{end}.png").is_file() for end in ("", "-again"))
+        strip = not (card.figure or first or again)
         assert bool(card.shows) != strip, name
+        assert not (again and (first or card.figure)), name
         page = (DOCS / "findings" / f"{page_of({'id': name, 'document': document_of(name)})}.md").read_text(
             encoding="utf-8"
         )
         below = page.partition(f"({name})=")[2].partition("\n- ")[0]
-        assert f"\n*{STRIP if strip else card.shows}*" in below, name
+        assert f"\n*{STRIP if strip else card.shows + OTHER_SEED * again}*" in below, name
 
 
 @pytest.mark.parametrize("name", cards())

@@ -42,6 +42,9 @@ STRIP = (
 )
 """The caption of a strip of intervals."""
 
+AGAIN = " The run is that with another seed."
+"""What the caption of such a figure adds."""
+
 OVERVIEW = """# Findings
 
 Do the figures and theorems of three papers and an essay hold when measured? Each mark is one claim, in its document's
@@ -123,8 +126,8 @@ def findings(records: list[Record], again: Iterable[Record] = (), drawn: Iterabl
     Args:
         records: One per experiment, at full size.
         again: The same with another seed.
-        drawn: Ids of the experiments whose figure is in `findings/figures`; others without a picture get a strip of
-            intervals, drawn from the record.
+        drawn: Ids of the experiments whose figure is in `findings/figures`, those of another seed with `-again`; others
+            without a picture get a strip of intervals, drawn from the record.
     """
     shown = {r["id"]: r for r in in_reading_order(records)}
     twice, figures = repeated(records, again), set(drawn)
@@ -140,7 +143,7 @@ def findings(records: list[Record], again: Iterable[Record] = (), drawn: Iterabl
         texts[f"findings/{page}.md"] = _walk(page, rows, twice, figures)
     for name, record in shown.items():
         texts[f"findings/criteria/{name}.csv"] = _criteria(record)
-        if not card_of(record).figure and name not in figures:
+        if not card_of(record).figure and not {name, f"{name}-again"} & figures:
             texts[f"findings/figures/{name}.svg"] = interval_strip(record, card_of(record).lines)
     return texts
 
@@ -251,9 +254,10 @@ def _parts() -> dict[str, str]:
 def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str], head: str) -> list[str]:
     title = find(card.id).title if card.id in ids() else record["title"]
     revised = find(card.id).revised if card.id in ids() else ()
-    picture = card.figure or f"figures/{card.id}.{'png' if card.id in figures else 'svg'}"
+    drawn = next((f"{name}.png" for name in (card.id, f"{card.id}-again") if name in figures), f"{card.id}.svg")
+    picture = card.figure or f"figures/{drawn}"
     text = [f"({card.id})=", f"{head} {title}", "", f"![{title.partition(':')[0]}]({picture})", ""]
-    shown = STRIP if picture.endswith(".svg") else card.shows
+    shown = STRIP if picture.endswith(".svg") else card.shows + (AGAIN if picture.endswith("-again.png") else "")
     place = place_of(card.id)
     said = not place or place.lower() in title.lower()
     text += [f"*{shown}*{'' if said else f' In the {_document(record)}: {place}.'}".removeprefix("**").strip(), ""]
