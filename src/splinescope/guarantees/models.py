@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..network import SplineNetwork, load, trace
 from ..network.program import Affine, Fold, Program, Smooth, Tournament
 from ..network.ranges import reach
+from ..network.readable import check_exact
 from ..network.reading.export import DidNotRun
 from ..support.checks import as_float64_array, check_module
 from ..support.errors import InputError, UnsupportedModelError
@@ -52,14 +53,7 @@ def as_network(model: Any, over: Any, asked: Property | None = None, smooth: boo
 
 def checked_program(network: SplineNetwork) -> Program:
     """The network's program, refused if it has smooth steps."""
-    program = network.program()
-    if soft := [step for step in program.steps if isinstance(step, Smooth)]:
-        where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
-        raise UnsupportedModelError(
-            f"The network has smooth activations: {where}. They have no exact tiles; `verify` takes them with a "
-            "tolerance, trace them with smooth=True."
-        )
-    return program
+    return check_exact(network.program(), "`verify` takes them with a tolerance.")
 
 
 def check_ending(model: Any, program: Program, asked: Property, clauses: Sequence[Clause] = ()) -> None:

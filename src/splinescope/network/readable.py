@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..support.checks import as_rows, check_module
 from ..support.errors import InputError, UnsupportedModelError
+from .program import Program, Smooth
 
 T = TypeVar("T")
 
@@ -104,3 +105,11 @@ def hidden(module: nn.Module) -> str | None:
     if "quantized" in type(module).__module__ and type(module).__module__.startswith("torch."):
         return QUANTIZED
     return None
+
+
+def check_exact(program: Program, instead: str) -> Program:
+    """The program itself; one with smooth steps is refused, and `instead` says what takes it."""
+    if soft := [step.site for step in program.steps if isinstance(step, Smooth)]:
+        where = ", ".join(f"{site.path or 'model'} ({site.op})" for site in soft[:5])
+        raise UnsupportedModelError(f"The network's smooth activations have no exact tiles: {where}. {instead}")
+    return program

@@ -16,8 +16,7 @@ from ..landscape.inputs import parameters_of
 from ..network import SplineNetwork, trace
 from ..network.network import module_of
 from ..network.outputs import one_tensor
-from ..network.program import Smooth
-from ..network.readable import check_mode
+from ..network.readable import check_exact, check_mode
 from ..support.checks import as_float64_array, as_rows, check_module, check_rows_of, running_on
 from ..support.errors import InputError, UnsupportedModelError
 from ..support.losses import LOSSES, Mean, behind, check_targets, class_numbers, fitting_targets, named_loss
@@ -49,11 +48,10 @@ class Subject:
 
     @cached_property
     def _traced(self) -> SplineNetwork | str:
-        if isinstance(self.model, SplineNetwork):
-            soft = [step.site for step in self.model.program().steps if isinstance(step, Smooth)]
-            named = ", ".join(f"{site.path or 'model'} ({site.op})" for site in soft)
-            return f"It was traced with smooth activations: {named}." if soft else self.model
         try:
+            if isinstance(self.model, SplineNetwork):
+                check_exact(self.model.program(), "It was traced with smooth=True.")
+                return self.model
             return trace(self.model, self.x[:2])
         except UnsupportedModelError as error:
             return str(error)

@@ -10,7 +10,8 @@ import numpy as np
 from torch import nn
 
 from ..network import SplineNetwork, trace
-from ..network.program import Site, Smooth, site_names
+from ..network.program import Site, site_names
+from ..network.readable import check_exact
 from ..support.checks import as_float64_array, check_index, check_module, check_positive, check_whole
 from ..support.display import Certainty, Result, counted, table
 from ..support.drawing import drawing
@@ -349,9 +350,7 @@ def checked_network(model: object, x: Any, name: str = "x") -> tuple[SplineNetwo
         point = batch[0]
     if tuple(network.input_shape) != point.shape:
         raise InputError(f"{name} must be one input of shape {tuple(network.input_shape)}, got {point.shape}.")
-    if soft := [step for step in network.program().steps if isinstance(step, Smooth)]:
-        where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
-        raise UnsupportedModelError(f"smooth activations have no exact tiles: {where}.")
+    check_exact(network.program(), "`local_map` gives the affine map at a point.")
     return network, point
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 
 from ..network import SplineNetwork, trace
-from ..network.program import Program, Smooth
+from ..network.program import Program
+from ..network.readable import check_exact
 from ..network.reading.export import DidNotRun
 from ..support.checks import check_module
-from ..support.errors import InputError, UnsupportedModelError
+from ..support.errors import InputError
 from .engine.plan import is_connected, spread
 from .slice import Slice
 
@@ -19,13 +20,7 @@ def checked_network(model: object, view: Slice, output: int | str | None = None)
             f"the slice must lie in the network's input space: inputs of shape {tuple(network.input_shape)} expected, "
             f"the slice has {view.input_shape}."
         )
-    program = network.program()
-    if soft := [step for step in program.steps if isinstance(step, Smooth)]:
-        where = ", ".join(f"{step.site.path or 'model'} ({step.site.op})" for step in soft[:5])
-        raise UnsupportedModelError(
-            f"The network was traced with smooth=True and has smooth activations: {where}. They have no exact tiles; "
-            "give tolerance=1e-3, say, to tile a network near it."
-        )
+    program = check_exact(network.program(), "It was traced with smooth=True: give tolerance=1e-3, say.")
     if not is_connected(program):
         raise InputError(
             "the network's output must depend on its input; no non-zero weight connects them, so it is constant."
