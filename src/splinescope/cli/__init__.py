@@ -2,7 +2,7 @@
 
 In: arguments, files of models and data. Out: results on stdout, files, notes on stderr. A verb is imported only when
 asked for, so `splinescope --help` stays fast. Imports `complexity`, `generative`, `guarantees`, `landscape`, `network`,
-`normalization`, `reports`, `representation`, `space`, `studio`, `support`, `tiling` and `train`.
+`normalization`, `plot`, `reports`, `representation`, `smooth`, `space`, `studio`, `support`, `tiling` and `train`.
 """
 
 from ._main import main

@@ -56,15 +56,28 @@ def studio_command(
 def warmup_command(quiet: bool) -> None:
     """Compile the kernels once, so that no tiling waits.
 
-    They serve lines, planes, solids and the tiles of single inputs, and are kept on this machine.
+    They serve tilings, single inputs, properties, pages and tokens, and are kept on this machine.
 
     \b
     Example:
       splinescope warmup
     """
+    import torch
+
+    from ..guarantees import output_range
+    from ..plot.frame import tiling_frame
+    from ..smooth import token_geometry
+    from ..space import level_set
     from ..space.search import load_once
     from ..tiling.warmup import warm_up
 
-    warm_up(progress=False if quiet else None)
-    load_once()
+    tokens = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 2))
+    others = {
+        "single inputs": lambda tilings: load_once(),
+        "properties": lambda tilings: output_range(tilings[2].network, tilings[2].view),
+        "level sets": lambda tilings: level_set(tilings[3].network, tilings[3].view),
+        "pages": lambda tilings: tiling_frame(tilings[2], max_tiles=2),
+        "tokens": lambda tilings: token_geometry(tokens, torch.zeros(1, 3, 2)),
+    }
+    warm_up(False if quiet else None, others)
     click.echo("The kernels are compiled, and kept for every later run.")
