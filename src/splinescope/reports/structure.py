@@ -88,11 +88,11 @@ def folds(subject: Subject) -> ReportBlock:
 
     return ReportBlock(
         headline=f"{share:.0%} of {channels:,} channels fold between data points; {findings or 'no findings'}",
-        finding=f"{channels - split:,} of {channels:,} channels never switch on these data: they stay off (dead), or "
-        "stay linear."
+        finding=f"{channels - split:,} of {channels:,} channels never switch{'es' * (channels - split == 1)} on these "
+        "data: always off (dead), or always linear."
         if split < channels
         else f"All {channels:,} channels switch between data points.",
-        advice="Move their folds to the data (ss.initialize_) or add batch norm before them, then train again."
+        advice="Move such folds to the data (ss.initialize_) or add batch norm before them, then train again."
         if findings or split < channels
         else "Nothing to fix here.",
         certainty="exact",
