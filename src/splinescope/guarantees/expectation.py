@@ -143,7 +143,7 @@ def expectation(
     if not isinstance(view, Slice):
         return _at_point(network, view, property, quantity)
     limits: dict[str, Any] = {"max_tiles": max_tiles, "time_limit": time_limit, "progress": progress}
-    gaussian = None if isinstance(law, str) else Gaussian.made(law, view)
+    gaussian = None if isinstance(law, str) else Gaussian.from_pair(law, view)
     if gaussian is not None and view.dimension > 1:
         tiling = None if quantity is None else tessellate(network, view, **limits)
         return _by_points(program, view, gaussian, property, quantity, tiling, count, seed)

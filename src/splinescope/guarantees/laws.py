@@ -62,7 +62,7 @@ class Gaussian:
     std: np.ndarray  # [d]
 
     @classmethod
-    def made(cls, law: Any, view: Slice) -> Gaussian:
+    def from_pair(cls, law: Any, view: Slice) -> Gaussian:
         """From a pair (mean, std), numbers or one per coordinate."""
         ends = [as_float64_array(value, name) for value, name in zip(law, ("mean", "std"), strict=True)]
         if any(end.ndim and end.shape != (view.dimension,) for end in ends):

@@ -132,14 +132,14 @@ class Subject:
         return data_spacing(self.x)
 
     @cached_property
-    def loss(self) -> TakenLoss:
+    def loss(self) -> ChosenLoss:
         """The loss that was asked for, or the one that fits outputs and targets."""
         if self.y is None:
             raise NotApplicable("a loss needs targets: give y.")
         shape = tuple(self.output.shape[1:])
         ending = "" if isinstance(self._traced, str) else self._traced.ending or ""
         if self.asked_loss is not None and not isinstance(self.asked_loss, str):
-            return TakenLoss(getattr(self.asked_loss, "__name__", "your loss"), self.asked_loss, self.y, "loss", "y")
+            return ChosenLoss(getattr(self.asked_loss, "__name__", "your loss"), self.asked_loss, self.y, "loss", "y")
         name, why = (self.asked_loss, "as asked") if self.asked_loss is not None else self._fitting_loss(shape)
         targets = fitting_targets(name, self.y, shape, self.rows(self.x[:1]).dtype)
         loss, call = behind(name, ending)
@@ -148,7 +148,7 @@ class Subject:
         except InputError as error:
             raise NotApplicable(str(error)) from error
         places = " per place" if name == "cross_entropy" and len(shape) > 1 else ""
-        return TakenLoss(LOSSES[name].words + places, loss, targets, call, written(self.y, targets), why)
+        return ChosenLoss(LOSSES[name].words + places, loss, targets, call, written(self.y, targets), why)
 
     def _fitting_loss(self, shape: tuple[int, ...]) -> tuple[str, str]:
         """The name of the loss that outputs of this shape and the targets suggest, and what suggests it."""
@@ -169,7 +169,7 @@ class Subject:
 
 
 @dataclass(frozen=True, eq=False)
-class TakenLoss:
+class ChosenLoss:
     """The loss of a report, its targets in the form it takes, how one writes both in a call, and what suggested it."""
 
     words: str

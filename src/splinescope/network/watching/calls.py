@@ -74,7 +74,7 @@ def reading(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[O
 
 
 @contextlib.contextmanager
-def constant(model: nn.Module) -> Iterator[None]:
+def without_weight_gradients(model: nn.Module) -> Iterator[None]:
     """No gradients by parameters while it lasts: what has a gradient depends on the input."""
     moving = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
@@ -86,7 +86,7 @@ def constant(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-class Steps(Functions):
+class RoundsOrJumps(Functions):
     """Notices a call on values that depend on the input (have gradients) which rounds them or jumps."""
 
     def __init__(self, precision: torch.dtype) -> None:

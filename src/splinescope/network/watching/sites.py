@@ -19,7 +19,7 @@ from ..ops.registry import Operation
 from ..outputs import Picked, leaves_of, one_tensor
 from ..program import Site
 from ..readable import check_readable, check_statistics, floating_like, unwrap
-from .calls import Steps, Watch, constant, module_paths
+from .calls import RoundsOrJumps, Watch, module_paths, without_weight_gradients
 from .undisturbed import undisturbed, warn_of_hooks
 
 Forward = Callable[[Any, Tensor], Any]
@@ -155,17 +155,17 @@ class Sites:
             )
 
     def _affine(self, x: Tensor) -> tuple[bool, ...]:
-        """Where second derivatives by the input are exactly 0 and no call before makes steps: affine and folded."""
+        """Where second derivatives by the input are exactly 0 and no call before rounds or jumps: affine and folded."""
         heights: list[Tensor] = [x.new_zeros(())] * len(self.sites)
         smooth = [True] * len(self.sites)
-        generator, steps = torch.Generator().manual_seed(0), Steps(self.dtype)
+        generator, noticed = torch.Generator().manual_seed(0), RoundsOrJumps(self.dtype)
 
         def random_like(value: Tensor) -> Tensor:
             return torch.randn(value.shape, generator=generator).to(value)
 
         def visit(site: int, z: Tensor) -> None:
             heights[site] = (z * random_like(z)).sum()
-            smooth[site] = not steps.seen
+            smooth[site] = not noticed.seen
 
         def straight(height: Tensor) -> bool:
             try:
@@ -178,9 +178,9 @@ class Sites:
             return bend is None or not bool(bend.any())
 
         rows = x.clone().requires_grad_()
-        with torch.enable_grad(), plain_kernels(), constant(self.model):
+        with torch.enable_grad(), plain_kernels(), without_weight_gradients(self.model):
             try:
-                self.run(rows * 1, visit, cuts=True, within=steps)  # a leaf could not be changed in place
+                self.run(rows * 1, visit, cuts=True, within=noticed)  # a leaf could not be changed in place
             except (RuntimeError, UnsupportedModelError):  # it does not run, or runs otherwise, with gradients
                 return (False,) * len(self.sites)
             first_bent = len(heights) if straight(torch.stack(heights).sum()) else 0

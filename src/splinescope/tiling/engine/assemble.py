@@ -1,4 +1,4 @@
-"""Puts finished chunks together into one mesh, and takes out the walls that are none."""
+"""Puts finished chunks together into one mesh, and removes spurious walls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..cells.tiles import OUTSIDE, Tiles
 from .chunk import Leaf
 from .mesh import Mesh, check_joined, half_edges, pair_half_edges, restored
 from .partial import finished_tiles
-from .spurious_facets import without_unreal_facets
+from .spurious_facets import without_spurious_facets
 
 _NEARLY_ALL = 0.9  # of an array: the rest is not worth a copy
 _SAME_PLACE = 1e-6  # of the domain: farther apart, two vertices are not the same
@@ -115,7 +115,7 @@ class Join:
         self._arrays = {name: place(name, kind) for name, kind in rows.kinds(domain.shape[1]).items()}
         size = 1 << int(np.ceil(np.log2(min(2 * rows.names + 16, _FIRST_TABLE))))
         self._table, self._known = np.empty(size, np.uint64), np.full(size, -1, np.int32)
-        self._count, self._ends, self._unreal = 0, {"offsets": 0, "facet_offsets": 0}, False
+        self._count, self._ends, self._spurious = 0, {"offsets": 0, "facet_offsets": 0}, False
         # rows in factored form depend on the chunk in their last bits
         self._apart = _SAME_PLACE * float(np.ptp(domain, axis=0).max())
         for name in self._ends.keys() & self._arrays.keys():
@@ -146,16 +146,16 @@ class Join:
         if isinstance(tiles, Solids):
             self._write("masks", tiles.masks)
             self._write("facet_offsets", tiles.facet_offsets)
-        self._unreal = self._unreal or bool((tiles.labels < OUTSIDE).any())
+        self._spurious = self._spurious or bool((tiles.labels < OUTSIDE).any())
 
     def mesh(self, complete: bool = True) -> Mesh:
-        """Of all leaves so far, without the walls that are none."""
+        """The mesh of all leaves so far, without spurious walls."""
         del self._table, self._known
         arrays = {name: array.finished() for name, array in self._arrays.items()}
         lists = [arrays[name] for name in ("offsets", "corners", "labels", "masks", "facet_offsets") if name in arrays]
         tiles = kind_of(self._domain)(*lists)
         mesh = Mesh(arrays["points"], arrays.get("values"), tiles)
-        return without_unreal(mesh, self._domain, complete) if self._unreal else mesh
+        return without_spurious(mesh, self._domain, complete) if self._spurious else mesh
 
     def _write(self, name: str, part: np.ndarray) -> None:
         if name in self._ends:
@@ -164,24 +164,24 @@ class Join:
         self._arrays[name].write(part)
 
 
-def without_unreal(mesh: Mesh, domain: np.ndarray, complete: bool = True) -> Mesh:
+def without_spurious(mesh: Mesh, domain: np.ndarray, complete: bool = True) -> Mesh:
     """A mesh without the walls that are marked as none; where it is not complete, of its finished tiles alone."""
     if not complete:
         mesh = finished_tiles(mesh)
         if not (mesh.tiles.labels < OUTSIDE).any():
             return mesh
     if mesh.points.shape[1] == 1:
-        return _without_unreal_ends(mesh)
+        return _without_spurious_ends(mesh)
     if mesh.points.shape[1] == 2:
-        return _without_unreal_walls(mesh, domain, complete)
-    return without_unreal_facets(mesh)
+        return _without_spurious_walls(mesh, domain, complete)
+    return without_spurious_facets(mesh)
 
 
-def _without_unreal_ends(mesh: Mesh) -> Mesh:
+def _without_spurious_ends(mesh: Mesh) -> Mesh:
     """The 1-D case: join neighboring intervals at points that only losers of a max draw."""
     left, right = mesh.tiles.corners[::2], mesh.tiles.corners[1::2]
-    unreal = mesh.tiles.labels < OUTSIDE
-    joined = unreal[2::2] & unreal[1:-1:2] & (left[1:] == right[:-1])  # both sides must agree
+    spurious = mesh.tiles.labels < OUTSIDE
+    joined = spurious[2::2] & spurious[1:-1:2] & (left[1:] == right[:-1])  # both sides must agree
     check_joined(mesh, np.flatnonzero(joined), np.flatnonzero(joined) + 1)
     starts, ends = np.append(True, ~joined), np.append(~joined, True)
     corners = np.stack([left[starts], right[ends]], 1).reshape(-1)
@@ -192,7 +192,7 @@ def _without_unreal_ends(mesh: Mesh) -> Mesh:
     return Mesh(mesh.points[used], values, Tiles(offsets, ids.astype(np.int32), restored(labels)))
 
 
-def _without_unreal_walls(mesh: Mesh, domain: np.ndarray, complete: bool) -> Mesh:
+def _without_spurious_walls(mesh: Mesh, domain: np.ndarray, complete: bool) -> Mesh:
     """Merge tiles across walls that only losers of a max draw, and drop vertices that are then no corners.
 
     Tiles without such a wall stay as they are, but for those vertices.
@@ -223,17 +223,17 @@ def _without_unreal_walls(mesh: Mesh, domain: np.ndarray, complete: bool) -> Mes
 
 
 def _merged(mesh: Mesh) -> tuple[Tiles, np.ndarray]:
-    """Tiles joined across their unreal walls, in the order of the first member of each; and who those are."""
+    """Tiles joined across their spurious walls, in the order of the first member of each; and who those are."""
     tiles = mesh.tiles
     first, second = pair_half_edges(tiles.offsets, tiles.corners)
     _, tile_of = half_edges(tiles.offsets, tiles.corners)
-    unreal = (tiles.labels[first] < OUTSIDE) & (second >= 0) & (tiles.labels[second] < OUTSIDE)  # both sides must agree
+    spurious = (tiles.labels[first] < OUTSIDE) & (second >= 0) & (tiles.labels[second] < OUTSIDE)  # by both
     n = len(tiles)
-    joined = tile_of[first[unreal]], tile_of[second[unreal]]
+    joined = tile_of[first[spurious]], tile_of[second[spurious]]
     check_joined(mesh, *joined)
     component = connected(n, *joined)
     inner = np.zeros(len(tiles.corners), bool)
-    inner[first[unreal]] = inner[second[unreal]] = True
+    inner[first[spurious]] = inner[second[spurious]] = True
     # members of a component side by side, at the place of its first member
     _, leaders = np.unique(component, return_index=True)
     order = np.lexsort((np.arange(n), leaders[component]))
@@ -246,7 +246,7 @@ def _merged(mesh: Mesh) -> tuple[Tiles, np.ndarray]:
 def _corners_left(part: Tiles, merged: Tiles, tiles: Tiles, points: np.ndarray, domain: np.ndarray) -> np.ndarray:
     """`[V]`: the vertices that are corners still once the tiles `part` of `tiles` have become `merged`.
 
-    Of those that `part` has, one where only two walls meet is none, unless it is a corner of the domain.
+    Of those that `part` has, one where only two walls meet is no vertex, unless it is a corner of the domain.
     """
     n = len(points)
     touched = part.used(n)

@@ -79,5 +79,5 @@ def pair_half_edges(offsets: np.ndarray, corners: np.ndarray) -> tuple[np.ndarra
 
 
 def restored(labels: np.ndarray) -> np.ndarray:
-    """Labels of walls that looked unreal from one side only."""
+    """Labels of walls that looked spurious from one side only."""
     return np.where(labels < OUTSIDE, -2 - labels, labels)

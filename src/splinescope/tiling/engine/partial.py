@@ -19,10 +19,10 @@ def finished_tiles(mesh: Mesh) -> Mesh:
     """The mesh without pieces whose tile goes on beyond the mesh; other walls stay marked as they are."""
     tiles = mesh.tiles
     first, second, owner = _twins(mesh)
-    unreal = tiles.labels < OUTSIDE
-    alone = unreal.copy()
+    spurious = tiles.labels < OUTSIDE
+    alone = spurious.copy()
     alone[first] = alone[second] = False
-    joined = unreal[first] & unreal[second]
+    joined = spurious[first] & spurious[second]
     component = connected(len(tiles), owner[first[joined]], owner[second[joined]])
     goes_on = np.zeros(len(tiles), bool)
     goes_on[component[owner[alone]]] = True

@@ -1,4 +1,4 @@
-"""Takes out facets of solid tiles that only losers of a max draw: tiles on both sides become one."""
+"""Removes facets of solid tiles that only losers of a max draw: tiles on both sides become one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LOST = 1e-9  # of the slice's volume
 _SAME_PLANE = 1e-9  # of the extent: a fold's facets within one tile lie on planes much farther apart, or on one
 
 
-def without_unreal_facets(mesh: Mesh) -> Mesh:
-    """Merge tiles across facets that both sides mark as unreal, and drop vertices that are then no corners."""
+def without_spurious_facets(mesh: Mesh) -> Mesh:
+    """Merge tiles across facets that both sides mark as spurious, and drop vertices that are then no corners."""
     solids = mesh.tiles
     assert isinstance(solids, Solids)
     leaders, inner, behind = _leaders(mesh, solids)
@@ -67,8 +67,8 @@ def _leaders(mesh: Mesh, solids: Solids) -> tuple[np.ndarray, np.ndarray, np.nda
     """For each tile the first of those that it is merged with; which slots vanish between them; who is behind each."""
     first, second = twin_facets(solids)
     twins = first, second
-    unreal = (solids.labels[first] < OUTSIDE) & (solids.labels[second] < OUTSIDE)  # both sides must agree
-    first, second = first[unreal], second[unreal]
+    spurious = (solids.labels[first] < OUTSIDE) & (solids.labels[second] < OUTSIDE)  # both sides must agree
+    first, second = first[spurious], second[spurious]
     inner = np.zeros(len(solids.labels), bool)
     inner[first] = inner[second] = True
     tile_of = owners(solids.facet_offsets)

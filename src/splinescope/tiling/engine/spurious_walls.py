@@ -1,7 +1,7 @@
 """Spurious walls: which of the walls that a max drew are walls of the network.
 
-A tournament draws walls between two of its losers, which are marked when it ends. A later fold on such a wall has
-nothing to cut there, since tiles end at it: the wall stands for the fold, and is marked no more.
+Walls between two losers of a tournament are marked when it ends; `assemble` removes them from the mesh. A later fold on
+such a wall has nothing to cut there, since tiles end at it: the wall stands for the fold, and is marked no more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .rows_plain import PlainRows
 def mark_spurious(
     plan: Plan, stage: int, tournament: Tournament, tol: np.ndarray, tiles: Tiles, rows: PlainRows | FactoredRows
 ) -> None:
-    """Mark the walls of a finished tournament that are none: their labels become -2 - label, in place.
+    """Mark the spurious walls of a finished tournament: their labels become -2 - label, in place.
 
     Walls of earlier ones that its winners draw as well are marked no more. `rows` hold the values that the segment
     (number `stage`) keeps for its tournaments.

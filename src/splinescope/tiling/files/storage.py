@@ -127,7 +127,7 @@ def check_arrays(
     """Length or area of all tiles together (NaN from 3-D on), once their arrays are found to fit together.
 
     Whatever passes can be indexed without a fault. `complete` tiles must fill the slice's domain, `raw` ones are as the
-    engine leaves them, with walls and facets that are none.
+    engine leaves them, with spurious walls and facets.
     """
     vertices, offsets = arrays["vertices"], arrays["tile_offsets"]
     corners, labels = arrays["tile_corners"], arrays["corner_labels"]
