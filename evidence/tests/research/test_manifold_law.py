@@ -49,6 +49,19 @@ def test_points_of_the_manifold_are_found_again(hill):
     torch.testing.assert_close(found.latents, z, atol=1e-8, rtol=0)
 
 
+def test_where_the_generator_is_flat_a_point_stays_or_moves_along_it():
+    flat = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
+    with torch.no_grad():
+        flat[0].weight.copy_(torch.eye(2))
+    start = torch.tensor([[-0.5, -0.5], [0.5, -0.5]])  # both units are off, one is
+    target = torch.tensor([[0.3, 0.4]])
+    found = project(flat, target, Box(2), start[:1], starts=1)
+    torch.testing.assert_close(found.latents, start[:1].double())
+    assert float(found.distances) == pytest.approx(0.5)
+    found = project(flat, target, Box(2), start[1:], starts=1, steps=60)
+    torch.testing.assert_close(found.latents, torch.tensor([[0.3, -0.5]]).double(), atol=1e-3, rtol=0)
+
+
 def test_off_the_manifold_of_a_sphere_what_is_left_is_normal_to_it():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 5)).double().eval()

@@ -268,7 +268,8 @@ def project(
         if tangents is not None:
             jacobian = jacobian @ tangents.to(z)
         gram = jacobian.mT @ jacobian
-        scale = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None].clamp_min(torch.finfo(z.dtype).tiny)
+        scale = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
+        scale = torch.where(scale > torch.finfo(z.dtype).tiny * 1e9, scale, 1.0)  # flat: no step
         unit = torch.eye(jacobian.shape[2], dtype=z.dtype)
         step = torch.linalg.solve(gram + damping * scale * unit, jacobian.mT @ error[:, :, None])
         with torch.no_grad():
@@ -278,7 +279,7 @@ def project(
             better = (other.norm(dim=1) < error.norm(dim=1)) & torch.isfinite(domain.log_density(new.double()))
         z, error = torch.where(better[:, None], new, z), torch.where(better[:, None], other, error)
         damping = damping * torch.where(better, 1 / _DAMPING, _DAMPING).to(damping)[:, None, None]
-        damping = damping.clamp(1e-12, 1e6)
+        damping = damping.clamp(max(1e-12, 8 * torch.finfo(z.dtype).eps), 1e6)  # what is less rounding takes away
     distance = error.norm(dim=1).reshape(len(target), starts)
     best = distance.argmin(1)
     chosen = z.reshape(len(target), starts, -1)[torch.arange(len(target)), best]
