@@ -348,11 +348,14 @@ def test_monotone_is_about_the_least_slope() -> None:
 
 def test_a_file_and_a_module_in_float32_are_run_themselves() -> None:
     net = mlp(2, 8, 1, seed=9).float()
-    verdict = verify(net, Property.between(0, 100.0), (-1.0, 1.0))
+    verdict = verify(net, Property.between(0, 100.0), (-0.1, 0.1))
     assert verdict.holds is False
     assert verdict.witness is not None
     assert verdict.witness.seen_by == "torch.float32"
     assert verdict.witness.confirmed is True
+    x = verdict.witness.x  # what is run is in the set: the float32 nearest to 0.1 is not
+    assert np.array_equal(x, x.astype(np.float32))
+    assert 0.0999 < np.abs(x).max() <= 0.1
 
 
 def test_a_hundred_classes_are_decided_although_a_tiling_keeps_fewer_outputs() -> None:

@@ -199,7 +199,9 @@ def _violation(
         if search.lowest[clause] > (0 if real is None else search.error[clause]):
             break
         exact = np.clip(view.inputs(search.where[clause : clause + 1]), low, high)  # rounding may have left the set
-        single = exact.astype(np.float32).astype(np.float64)
+        single = exact.astype(np.float32)
+        single = np.where(single < low, np.nextafter(single, np.float32(np.inf)), single)
+        single = np.where(single > high, np.nextafter(single, np.float32(-np.inf)), single).astype(np.float64)
         inside = straight and bool(((single >= low) & (single <= high)).all())
         for x in [single] * inside + [exact]:
             values, errors = (a[0] for a in _values_with_errors(formed, x, real))
