@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import nnls
+from torch import nn
 
 import splinescope as ss
 from splinescope.space.cell import cell_at
@@ -163,6 +164,14 @@ def test_a_limit_leaves_a_proven_lower_bound_and_says_so():
     assert (found.certainty, found.exact.any()) == ("bound", False)
     assert 0 <= found.lower[0] < found.upper[0]
     assert "exact for 0" in found.summary()
+
+
+def test_the_first_axis_of_inputs_is_their_number():
+    """A linear layer takes rows of any number of axes: only the first one counts inputs."""
+    net, x = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(12, 2)).double(), np.ones((3, 4, 2))
+    found = ss.space.boundary_distance(net, x, time_limit=5.0)
+    assert found.points.shape == (3, 4, 2)
+    np.testing.assert_allclose(found.upper, ss.space.boundary_distance(net, x[:1], time_limit=5.0).upper[0])
 
 
 def test_of_no_inputs_there_are_no_distances():

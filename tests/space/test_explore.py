@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -221,6 +223,32 @@ def test_what_a_process_loads_once_is_no_part_of_a_time_limit(monkeypatch):
     assert now == [300.0]
 
 
+def test_no_kernel_is_compiled_within_a_time_limit():
+    """In a new process: after `load_once`, searches and attacks add no signature to any compiled function."""
+    code = """if True:
+        import gc, math
+        import numba, numpy as np, torch
+        import splinescope as ss
+        from splinescope.space.search import load_once
+        from tests.space.networks import mlp, pooled
+
+        def known():
+            kernels = [f for f in gc.get_objects() if isinstance(f, numba.core.dispatcher.Dispatcher)]
+            return {f.__name__: len(f.signatures) for f in kernels}
+
+        load_once()
+        before = known()
+        for net, x in ((mlp(20, 30, 30, 3), np.zeros(20)), (pooled(), np.ones((1, 6, 6)))):
+            ss.tile_at(net, x, time_limit=0.1)
+            ss.tile_at(net, x, nearest=5, time_limit=0.1)
+            for norm in (2, math.inf):
+                ss.space.tiles_in_ball(net, x, 0.3, norm=norm, time_limit=0.1)
+                ss.space.boundary_distance(net, x[None], norm=norm, time_limit=0.1)
+        assert len(before) > 10 and known() == before, {k: v for k, v in known().items() if v != before.get(k)}
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_straight_way_crosses_the_walls_of_the_line_tiling():
     net = mlp(6, 10, 8, 3)
     a, b = np.random.default_rng(0).standard_normal((2, 6))
@@ -230,6 +258,17 @@ def test_the_straight_way_crosses_the_walls_of_the_line_tiling():
     places = np.sort(line.vertices[:, 0])
     np.testing.assert_allclose(way.times, places[1:-1] / places[-1], atol=1e-9)
     assert way.at_least <= len(way.shortest) <= len(way.times)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_longer_way_crosses_the_same_folds_or_is_refused(seed):
+    net, a = mlp(4, 8, 6, 3, seed=seed), np.array([0.1, 0.2, -0.3, 0.4])
+    far, farther = (ss.space.walk(net, a, length * np.array([-1.0, -2.0, 3.0, -4.5]), max_tiles=1)
+                    for length in (1e6, 1e11))  # fmt: skip
+    assert far.crossings == farther.crossings
+    for length in (1e14, 1e300):
+        with pytest.raises(ss.InputError, match="b is too far away"):
+            ss.space.walk(net, a, np.full(4, length))
 
 
 def test_a_shortest_way_is_a_shortest_path_of_the_whole_graph():

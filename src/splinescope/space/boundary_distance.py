@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..network import SplineNetwork
+from ..network import SplineNetwork, trace
 from ..network.program import Program
 from ..support.checks import as_float64_array, check_module, check_positive, check_whole
 from ..support.display import Certainty, Result, counted
@@ -128,8 +128,8 @@ def boundary_distance(
         if not isinstance(model, SplineNetwork):
             check_module(model)
         return BoundaryDistance(np.zeros(0), np.zeros(0), rows, np.zeros(0, np.int64), norm)
-    network, first = checked_network(model, rows[0])
-    rows = rows.reshape(len(rows), *first.shape)
+    network = model if isinstance(model, SplineNetwork) else trace(check_module(model), rows[:1].copy())
+    rows = rows.reshape(len(rows), *checked_network(network, rows[0])[1].shape)
     if workers is not None:
         work = partial(_of_rows, packed_network(network), norm, time_limit)
         parts = by_rows(work, [torch.from_numpy(rows)], workers=workers, what="inputs")

@@ -131,10 +131,10 @@ def _generic(size: int) -> np.ndarray:
     return np.asarray(direction / max(float(np.linalg.norm(direction)), 1e-300))
 
 
-def cell_at(program: Program, x: np.ndarray, box: np.ndarray | None = None) -> Cell:
+def cell_at(program: Program, x: np.ndarray, box: np.ndarray | None = None, name: str = "x") -> Cell:
     """The tile of an input, cut to a box; where folds pass through it, the one in a fixed generic direction."""
     space = Coordinates(program, x, seen(program) if box is None else None)
-    _check_near(space)
+    _check_near(space, name)
     direction, still = _generic(space.dimension), np.zeros(space.dimension)
     on: list[tuple[int, int]] = []
     at_edge = box is not None and bool((x.reshape(-1) == box).any())
@@ -146,7 +146,7 @@ def cell_at(program: Program, x: np.ndarray, box: np.ndarray | None = None) -> C
     return Cell(space, rows, center, tuple(on), box)
 
 
-def _check_near(space: Coordinates) -> None:
+def _check_near(space: Coordinates, name: str) -> None:
     """Refuse an input so far away that its rounding hides the distances of folds from zero: they seem to meet."""
     away = float(np.abs(space.origin).max(initial=0.0))
     if away <= _NEAR:
@@ -156,8 +156,8 @@ def _check_near(space: Coordinates) -> None:
     scale = typical(heights) if heights.any() else np.inf  # without biases all scales are alike
     if not ROUNDING * away <= REDUNDANT * scale:
         raise InputError(
-            f"x is too far away for float64 to tell the folds apart: it is {away:.1e} from zero, they are some "
-            f"{scale:.1e}. Take an x nearer to the folds."
+            f"{name} is too far away for float64 to tell the folds apart: it is {away:.1e} from zero, they are some "
+            f"{scale:.1e}. Take an input nearer to the folds."
         )
 
 

@@ -253,8 +253,7 @@ def _search(
     for name, value in (("hops", hops), ("max_tiles", max_tiles)):
         if value is not None:
             check_whole(value, name)
-    if radius is not None:
-        check_positive(radius, "radius")
+    radius = None if radius is None else check_positive(radius, "radius")
     clock = started(time_limit)
     network, point = checked_network(model, x)
     tiles = Tiles(cell_at(network.program(), point))

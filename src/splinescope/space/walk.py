@@ -15,13 +15,16 @@ from ..network import SplineNetwork
 from ..network.program import Site, site_names
 from ..support.checks import check_whole
 from ..support.display import Certainty, Result, counted, table
+from ..support.errors import InputError
 from ..support.progress import Progress, telling
+from ._kernels import typical
 from .affine_rows import behind
 from .cell import Cell, cell_at
 from .search import Tiles
 from .tile import checked_network
 
-_TOGETHER = 1e-12  # of the way: walls met within it are met at one point
+_TOGETHER = 1e-12  # of the way so far and of typical distances: walls met within it are met at one point
+_FARTHEST = 1e12  # typical distances of folds: at the end of a longer way rounding hides them
 
 Crossing = tuple[int, int]
 """Site and unit of a fold that is crossed (the first one, where folds coincide)."""
@@ -91,7 +94,7 @@ def walk(
     check_whole(max_tiles, "max_tiles")
     network, start = checked_network(model, a, "a")
     end = checked_network(network, b, "b")[1]
-    first = cell_at(network.program(), start)
+    first = cell_at(network.program(), start, name="a")
     times, crossings, goal = _straight(first, first.space.coordinates(end[None])[0])
     with telling(progress, "shortest way") as tell:
         shortest, at_least = _shortest(first, goal, crossings, max_tiles, lambda n: tell(n / max_tiles, f"{n:,} tiles"))
@@ -102,7 +105,9 @@ def _straight(cell: Cell, way: np.ndarray) -> tuple[list[float], tuple[Crossing,
     """Times and folds of the crossings on the way from the origin, and the tile at its end."""
     times: list[float] = []
     crossings: list[Crossing] = []
-    now = 0.0
+    now, length, scale = 0.0, float(np.abs(way).max(initial=0.0)), typical(cell.rows.heights)
+    if length > _FARTHEST * scale:
+        raise InputError(f"b is too far away for float64: {length:.1e} from a, folds are some {scale:.1e} from it.")
     while True:
         polytope = cell.polytope
         speed = -(polytope.normals @ way)
@@ -110,9 +115,10 @@ def _straight(cell: Cell, way: np.ndarray) -> tuple[list[float], tuple[Crossing,
             exits = np.where(speed > 1e-14 * np.linalg.norm(way), polytope.heights / speed, np.inf)
         exits = np.maximum(exits, now)
         soon = float(exits.min(initial=np.inf))
-        if not soon < 1.0:
+        apart = _TOGETHER * (soon + scale / max(length, 1e-300))
+        if not soon + apart < 1.0:
             return times, tuple(crossings), cell
-        walls = np.flatnonzero(exits <= soon + _TOGETHER)
+        walls = np.flatnonzero(exits <= soon + apart)
         units = [cell.units(wall) for wall in walls.tolist()]
         for each in units:
             times.append(soon)
