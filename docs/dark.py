@@ -1,7 +1,7 @@
 """Pictures on dark pages: where `NAME-dark.png` lies beside `NAME.png`, a dark page shows that one.
 
-Pages name the light picture only, so that they read well without Sphinx, too. Line drawings, all SVG among them, have
-no dark picture: the style sheet inverts their lightness and keeps their hues.
+Pages name the light picture only, so that they read well without Sphinx, too. Line drawings, all SVG among them, and
+pictures of pages have no dark picture: the style sheet inverts their lightness and keeps their hues.
 """
 
 from __future__ import annotations
@@ -34,16 +34,14 @@ class DarkPictures(SphinxPostTransform):
                 image["classes"].append("only-light")
                 other["classes"].append("only-dark")
                 image.parent.insert(image.parent.index(image) + 1, other)
-            elif light.suffix == ".svg" or (
-                self.env.docname.startswith(("findings/", "open_questions/")) and is_drawing(light)
-            ):
+            elif light.suffix == ".svg" or is_drawing(light):
                 image["classes"].append("drawing")
 
 
 def is_drawing(picture: Path) -> bool:
     """Whether a picture is lines on white paper, and no field of colors, which would mean something else inverted."""
     with Image.open(picture) as opened:
-        return bool((np.asarray(opened.convert("RGB")).min(axis=2) > 245).mean() > 0.75)
+        return bool((np.asarray(opened.convert("RGB")).min(axis=2) > 240).mean() > 0.75)
 
 
 def setup(app: Any) -> dict[str, bool]:
