@@ -184,6 +184,13 @@ def test_a_facet_may_be_farther_than_its_hyperplane():
             assert abs(float((facet.nearest - facet.point) @ facet.normal)) < 1e-9
 
 
+def test_a_softmax_at_the_end_is_no_part_of_the_map_and_the_summary_says_so():
+    net, x = mlp(3, 4, 2), np.zeros(3)
+    bare, ended = ss.tile_at(net, x), ss.tile_at(nn.Sequential(net, nn.Softmax(1)), x)
+    np.testing.assert_array_equal(ended.c, bare.c)
+    assert ("before the softmax" in ended.summary(), "before the" in bare.summary()) == (True, False)
+
+
 def test_a_box_cuts_the_tile_and_its_sides_are_facets():
     net = mlp(3, 4, 2)
     x = np.array([0.0, 0.5, 1.0])  # on two sides

@@ -93,7 +93,7 @@ def boundary_distance(
     A linear relaxation of the network proves a ball; then tiles are looked at in order of their distance from x, which
     is a lower bound that grows. An attack that ends with a walk along the boundary gives an upper bound, then the
     nearest point with another class in those tiles. When they meet, the distance is exact. The class is the largest
-    output, or the sign of one.
+    output, or the sign of one, before any softmax or sigmoid at the end.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.

@@ -105,7 +105,7 @@ class Tile(Result):
 
     @property
     def A(self) -> np.ndarray:
-        """`[C, D]` matrix of the affine map that the network is on the tile."""
+        """`[C, D]` matrix of the affine map that the network (before any softmax at its end) is on the tile."""
         return self._cell.space.directions(self._cell.rows.slopes)
 
     @property
@@ -232,6 +232,8 @@ class Tile(Result):
             words.append(f"{edge}; the largest ball in it has radius {self.largest_ball[1]:.4g}.")
         if self.on_folds:
             words.append(f"x lies on {counted(len(self.on_folds), 'fold')}: this is one of the tiles that meet there.")
+        if ending := self._cell.space.program.ending:
+            words.append(f"A and c are the map before the {ending} at the end.")
         if self.undecided:
             words.append(f"{counted(self.undecided, 'halfspace')} undecided: there may be more facets.")
         return "\n".join([*words, self.assurance])
