@@ -136,9 +136,9 @@ def names_of(corners: np.ndarray) -> np.ndarray:
     """A name for each corner that depends on where it is alone."""
     bits = np.ascontiguousarray(corners).view(np.uint64)
     names = []
-    for row in bits:
-        name = row[0] | np.uint64(1)
+    for row in bits.tolist():
+        name = row[0] | 1
         for number in row[1:] if len(row) > 1 else row:
-            name = np.uint64(kernels.mix(name, number, len(row)))
+            name = kernels.mix_in_python(name, number, len(row))
         names.append(name)
     return np.array(names, np.uint64)
