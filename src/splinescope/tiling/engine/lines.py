@@ -224,7 +224,9 @@ def _meshes(found: list[Stretches], count: int, output: str) -> list[Mesh]:
 
 
 def _mesh(stretches: list[tuple[np.ndarray, np.ndarray | None, np.ndarray]]) -> Mesh:
-    points, labels = (np.concatenate([part[i] for part in stretches]) for i in (0, 2))
-    values = None if stretches[0][1] is None else np.concatenate([part[1] for part in stretches])
+    points, values, labels = stretches[0]
+    if len(stretches) > 1:  # few lines are split: copies of all would take a twentieth of the time
+        points, labels = (np.concatenate([part[i] for part in stretches]) for i in (0, 2))
+        values = None if values is None else np.concatenate([part[1] for part in stretches])
     sides = np.arange(len(points), dtype=np.int32).repeat(2)[1:-1]
     return Mesh(points, values, Tiles(np.arange(0, len(sides) + 1, 2), sides, labels.repeat(2)[1:-1]))
