@@ -117,6 +117,7 @@ def test_training_from_the_same_seed_gives_python_s_network(browser, address):
 def test_the_page_trains_drags_and_tells_stories_without_a_server(browser, address):
     with opened(browser, address + "#width=8&depth=2&seed=3", allow=(address,)) as page:
         page.wait_for_selector("body[data-ready]")
+        expect(page.locator(".unhosted")).to_be_hidden()
         page.wait_for_function(DRAWN)
         trainer = Trainer(Recipe(width=8, depth=2, seed=3))
         assert page.evaluate("studio.pages.playground.frame.measures.tiles") == trainer.tile().count
@@ -137,6 +138,13 @@ def test_the_page_trains_drags_and_tells_stories_without_a_server(browser, addre
         page.wait_for_function("() => studio.pages.playground.frame.quantities[0].values.length > 2000")
         page.evaluate("() => { location.hash = '#view=playground&depth=1000000' }")
         expect(page.locator("#message")).to_contain_text("depth must be a whole number from 1 to 6, got '1000000'")
+
+
+def test_a_page_opened_from_disk_says_that_it_needs_a_web_host(tmp_path, browser):
+    page = write_playground(tmp_path / "out", scenes=())
+    with opened(browser, page, allow=(page.parent.as_uri(),), expect=("CORS", "ERR_FAILED")) as shown:
+        expect(shown.locator(".unhosted")).to_contain_text("python -m http.server")
+        expect(shown.locator(".unhosted")).to_be_visible()
 
 
 def test_a_folder_that_holds_something_is_refused(tmp_path):

@@ -23,6 +23,8 @@ _PAGE = {
     '<html lang="en">': '<html lang="en" data-engine="worker">',
     '<meta charset="utf-8">': f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
     "Starting: torch and the kernels are being loaded…": "Starting…",
+    '<main id="playground"': '<p class="unhosted">This page needs a web host. On your own machine, run <code>python -m '
+    'http.server</code> in its folder and open localhost:8000.</p>\n<main id="playground"',
 }
 
 
