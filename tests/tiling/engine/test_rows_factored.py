@@ -277,7 +277,7 @@ def test_rows_of_a_part_are_taken_about_its_own_center_and_stay_as_they_were() -
         rows = rows_factored.first_factored(
             made, np.zeros(2), np.concatenate([view.domain, near]), first, program.input
         )
-        part = rows.of(np.arange(len(view.domain), len(rows)))
+        part = rows.some(np.arange(len(view.domain), len(rows)))
         reduced = part.reduced()
     assert np.abs(part.coefficients[:, 1:]).max() > 60.0
     assert np.abs(reduced.coefficients[:, 1:]).max() <= 2e-3

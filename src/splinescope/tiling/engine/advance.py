@@ -175,7 +175,7 @@ class Engine:
             if not used.all():
                 ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
                 per_vertex = {name: array[used] for name, array in per_vertex.items()}
-                rows, tiles = rows.of(used), tiles.renumbered(ids)
+                rows, tiles = rows.some(used), tiles.renumbered(ids)
         return replace(chunk, first=last, **per_vertex, rows=rows, old=len(rows), tiles=tiles), vertices
 
     def _with_room(self, chunk: Chunk, most: int) -> kernels.Vertices:
@@ -219,7 +219,7 @@ class Engine:
         used = tiles.used(len(names))
         if np.count_nonzero(used) < _WORTH_DROPPING * len(used):  # ancestors that were only needed to carry others
             ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
-            names, points, rows, tiles = names[used], points[used], rows.of(used), tiles.renumbered(ids)
+            names, points, rows, tiles = names[used], points[used], rows.some(used), tiles.renumbered(ids)
         n, words = len(names), (rows.cuts.shape[1] + 63) // 64
         pos, neg = np.empty((n, words), np.uint64), np.empty((n, words), np.uint64)
         kernels.sign_bits(rows.cuts, rows.tolerances, 0, n, pos, neg)

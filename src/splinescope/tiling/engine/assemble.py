@@ -32,7 +32,7 @@ def assemble(leaves: list[Leaf], domain: np.ndarray, complete: bool = True) -> M
     """
     if not leaves:  # a limit stopped the work before the first tile was finished
         return Mesh(np.zeros((0, domain.shape[1])), None, kind_of(domain).whole(domain).part(0, 0))
-    rows = Rows.together([Rows.of(leaf) for leaf in leaves])
+    rows = LeafSizes.joined([LeafSizes.from_leaf(leaf) for leaf in leaves])
     join = Join(domain, rows, lambda name, kind: Held(kind, rows.most(name)))
     leaves.sort(key=lambda leaf: leaf.path, reverse=True)
     while leaves:
@@ -41,7 +41,7 @@ def assemble(leaves: list[Leaf], domain: np.ndarray, complete: bool = True) -> M
 
 
 @dataclass(frozen=True)
-class Rows:
+class LeafSizes:
     """How many rows the arrays of leaves have: of `names`, `tiles`, `corners` and `labels`; and columns of others."""
 
     names: int
@@ -52,14 +52,14 @@ class Rows:
     words: int = 0
 
     @classmethod
-    def of(cls, leaf: Leaf) -> Rows:
+    def from_leaf(cls, leaf: Leaf) -> LeafSizes:
         tiles = leaf.tiles
         outputs = 0 if leaf.values is None else leaf.values.shape[1]
         words = tiles.masks.shape[1] if isinstance(tiles, Solids) else 0
         return cls(len(leaf.names), len(tiles), len(tiles.corners), len(tiles.labels), outputs, words)
 
     @classmethod
-    def together(cls, parts: Sequence[Rows]) -> Rows:
+    def joined(cls, parts: Sequence[LeafSizes]) -> LeafSizes:
         return cls(
             sum(part.names for part in parts), sum(part.tiles for part in parts), sum(part.corners for part in parts),
             sum(part.labels for part in parts), max(part.outputs for part in parts), max(part.words for part in parts),
@@ -110,7 +110,7 @@ class Join:
     one name at different places would be a collision of 64-bit hashes (odds of 3e-8 at a million vertices): refused.
     """
 
-    def __init__(self, domain: np.ndarray, rows: Rows, place: Callable[[str, Any], Any]) -> None:
+    def __init__(self, domain: np.ndarray, rows: LeafSizes, place: Callable[[str, Any], Any]) -> None:
         self._domain, self._words = domain, rows.words
         self._arrays = {name: place(name, kind) for name, kind in rows.kinds(domain.shape[1]).items()}
         size = 1 << int(np.ceil(np.log2(min(2 * rows.names + 16, _FIRST_TABLE))))

@@ -56,7 +56,7 @@ class Chunk:
         # rows of new vertices follow from their parents', which come along though they may be corners of no tile
         kernels.keep_ancestors(used, self.old, self.parents)
         ids = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        rows = self.rows.of(used[: self.old])
+        rows = self.rows.some(used[: self.old])
         old = len(rows)
         parents = self.parents[used]
         parents[old:] = ids[parents[old:]]

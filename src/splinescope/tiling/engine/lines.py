@@ -23,7 +23,7 @@ from ..slice import Slice
 from .advance import first_names, grown
 from .buffers import Buffers
 from .mesh import Mesh
-from .plan import Plan, make_plan, probe_weights, run_in_blocks, surely_factored_on_lines
+from .plan import Plan, always_factored_on_lines, make_plan, probe_weights, run_in_blocks
 from .rows_plain import empty_rows, fill_new
 from .schedule import Work
 from .segments import CUTS
@@ -76,7 +76,7 @@ class Stretches:
             if len(firsts) == 1:
                 firsts = np.array([0, len(self.lines) // 2])
             ends = [*firsts.tolist(), len(self.lines)]
-            return [self._of(range(a, b), i) for i, (a, b) in enumerate(pairwise(ends))]
+            return [self._some(range(a, b), i) for i, (a, b) in enumerate(pairwise(ends))]
         last = len(self.order) - 1
         ends = [0, *np.unique(np.clip(np.searchsorted(shares, np.arange(1, parts)), 1, last - 1)).tolist(), last]
         return [
@@ -85,10 +85,10 @@ class Stretches:
             for i, (a, b) in enumerate(pairwise(ends))
         ]
 
-    def _of(self, some: range, number: int) -> Stretches:
-        starts = self.starts[some.start : some.stop + 1]
+    def _some(self, lines: range, number: int) -> Stretches:
+        starts = self.starts[lines.start : lines.stop + 1]
         return self._with(
-            self.lines[some.start : some.stop], starts - starts[0], self.order[starts[0] : starts[-1]], number
+            self.lines[lines.start : lines.stop], starts - starts[0], self.order[starts[0] : starts[-1]], number
         )
 
     def _with(self, lines: np.ndarray, starts: np.ndarray, order: np.ndarray, number: int) -> Stretches:
@@ -188,7 +188,7 @@ def line_meshes(
     That is one with a max, whose spurious walls are told apart by its rows, and one whose rows are better in factored
     form or so wide that the pieces of one interval do not fit into the memory.
     """
-    if any(isinstance(step, Tournament) for step in program.steps) or surely_factored_on_lines(program, rows):
+    if any(isinstance(step, Tournament) for step in program.steps) or always_factored_on_lines(program, rows):
         return None
     ends = np.concatenate([view.domain for view in views]).reshape(len(views), 2, 1)
     probes = np.concatenate([ends, np.matmul(probe_weights(program, 2, 1), ends)], 1)

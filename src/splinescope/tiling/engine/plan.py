@@ -271,7 +271,7 @@ def factored_folds(
     return max((i + 1 for i, width in enumerate(widths) if pays and width >= min(_LEAST, WIDE)), default=0)
 
 
-def surely_factored_on_lines(program: Program, rows: str) -> bool:
+def always_factored_on_lines(program: Program, rows: str) -> bool:
     """Whether `factored_folds` will say so whatever a plan finds, which for such networks costs a second to make."""
     images = sum(site.units >= WIDE and len(site.shape) == 3 for site in program.sites)
     wide = images >= _IMAGES_ON_LINES or any(site.units >= _TOO_WIDE for site in program.sites)

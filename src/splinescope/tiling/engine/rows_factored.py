@@ -63,7 +63,7 @@ class FactoredRows:
     def __len__(self) -> int:
         return len(self.coefficients)
 
-    def of(self, chosen: np.ndarray) -> FactoredRows:
+    def some(self, chosen: np.ndarray) -> FactoredRows:
         """The rows of some vertices; the basis stays as it is until `reduced`."""
         grazing = None if self.grazing is None else (self.grazing[0], self.grazing[1][chosen], self.grazing[2])
         return replace(

@@ -34,7 +34,7 @@ class PlainRows:
     def __len__(self) -> int:
         return len(self.cuts)
 
-    def of(self, chosen: np.ndarray) -> PlainRows:
+    def some(self, chosen: np.ndarray) -> PlainRows:
         """The rows of some vertices."""
         values = {key: row[chosen] for key, row in self.values.items()}
         return replace(self, values=values, cuts=self.cuts[chosen])

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..cells.solids import Solids, kind_of
-from .assemble import Join, Rows
+from .assemble import Join, LeafSizes
 from .chunk import Leaf
 from .mesh import Mesh
 
@@ -22,7 +22,7 @@ class _Place:
 
     path: tuple[int, ...]
     start: int
-    rows: Rows
+    rows: LeafSizes
     kinds: tuple[tuple[np.dtype, tuple[int, ...]], ...]
 
 
@@ -44,7 +44,7 @@ class Spool:
         arrays = (leaf.names, leaf.points, values, tiles.offsets, tiles.corners, tiles.labels, *solid)
         self._file.seek(0, os.SEEK_END)  # behind what was there, wherever it was read last
         kinds = tuple((array.dtype, array.shape) for array in arrays)
-        self._places.append(_Place(leaf.path, self._file.tell(), Rows.of(leaf), kinds))
+        self._places.append(_Place(leaf.path, self._file.tell(), LeafSizes.from_leaf(leaf), kinds))
         for array in arrays:
             self._file.write(np.ascontiguousarray(array).data)
 
@@ -65,7 +65,7 @@ class Spool:
             def place(name: str, kind: tuple[type, tuple[int, ...]]) -> _Filed:
                 return stack.enter_context(closing(_Filed(self._folder / name, kind)))
 
-            join = Join(self._domain, Rows.together([place.rows for place in self._places]), place)
+            join = Join(self._domain, LeafSizes.joined([place.rows for place in self._places]), place)
             for leaf in self.leaves():
                 join.add(leaf)
             self._file.close()
