@@ -137,6 +137,9 @@ def test_a_gaussian_in_a_polytope_comes_with_an_error_that_covers_it() -> None:
     assert found.unsafe == pytest.approx((y[:, 0] < 0).mean(), abs=0.005)
     slopes = ss.tessellate(net, view).slope_norms()
     assert slopes.min() < found.quantity < slopes.max()
+    rare = Property.never(np.zeros(3), -4.0, x_rows=[[-1.0, 0.0]])  # the first input beyond 4
+    found = expectation(net, (-5.0, 5.0), (0.0, 1.0), property=rare, count=1024)
+    assert abs(found.unsafe - 3.14e-5) <= found.errors["unsafe"]
 
 
 def test_equality_is_safe_for_points_of_a_strict_property() -> None:

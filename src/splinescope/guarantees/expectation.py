@@ -46,7 +46,8 @@ class Expectation(Result):
         classes: `[C]` probability that each output is the largest; of a single output, `[2]`: not positive, positive.
         unsafe: Probability that the property asked about is violated; None without one.
         quantity: Mean of the quantity asked for; None without one.
-        errors: Standard errors of these numbers, by name; all zero where they are exact.
+        errors: Standard errors of these numbers, by name; all zero where they are exact. Those of probabilities are at
+            least 1 in the number of points: what none of them met has a probability, too.
         law: What inputs are drawn from, in words.
         tiles: How many tiles were used; 0 where points were.
         missed: How much the tiles' volumes, summed up, are off that of the set, as a share of it: rounding.
@@ -241,7 +242,8 @@ def _by_points(
     """By scrambled points, each scrambling an estimate of its own."""
     per_tile = None if tiling is None else _per_tile(tiling, quantity)
     found: dict[str, list[Any]] = {name: [] for name in ("mean", "square", "classes", "unsafe", "quantity")}
-    for points in gaussian.draw(view, count, seed):
+    drawn = gaussian.draw(view, count, seed)
+    for points in drawn:
         x = view.inputs(points)
         y = outputs(program, x)
         found["mean"].append(y.mean(0))
@@ -254,6 +256,8 @@ def _by_points(
             found["quantity"].append(per_tile[at[at >= 0]].mean(0))
     means = {name: np.mean(parts, axis=0) for name, parts in found.items() if parts}
     errors = {name: np.std(parts, axis=0, ddof=1) / np.sqrt(len(parts)) for name, parts in found.items() if parts}
+    for name in errors.keys() & {"classes", "unsafe"}:  # what no point has met may happen nevertheless
+        errors[name] = np.maximum(errors[name], 1.0 / sum(map(len, drawn)))
     errors["covariance"] = errors.pop("square")
     return Expectation(
         means["mean"], means["square"] - np.outer(means["mean"], means["mean"]), means["classes"],
