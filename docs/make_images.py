@@ -195,7 +195,7 @@ def panel(figure: Any) -> Any:
         chosen.set_title("")
         for other in {*figure.axes, *figure.texts} - {chosen}:
             other.set_visible(False)
-    box = chosen.get_window_extent() if plain else chosen.get_tightbbox().padded(8)
+    box = chosen.get_window_extent().expanded(0.97, 0.97) if plain else chosen.get_tightbbox().padded(8)  # no edge
     box = box.transformed(figure.dpi_scale_trans.inverted())
     stream = io.BytesIO()
     figure.savefig(stream, dpi=1.4 * _THUMBNAIL[0] / box.width, bbox_inches=box, pad_inches=0)
