@@ -94,6 +94,16 @@ def test_without_biases_no_input_is_too_far():
     assert ss.space.explore(net, np.full(3, 1e12)).count == ss.space.explore(net, np.ones(3)).count
 
 
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_space_may_be_of_any_size(scale):
+    """A single plane bounds tiles without any other wall to tell how far their inner points should lie."""
+    for units in (1, 3):
+        net = mlp(2, units, 1)
+        with torch.no_grad():
+            net[0].weight /= scale
+        assert ss.space.explore(net, np.full(2, 0.1 * scale)).count == zaslavsky(units, 2)
+
+
 @pytest.mark.parametrize(("inputs", "units"), [(3, 7), (5, 6)])
 def test_parallel_planes_are_counted_by_deletion_and_restriction(inputs, units):
     """Three planes of a generic arrangement are parallel: each adds the cells of the others on it."""

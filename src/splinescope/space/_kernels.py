@@ -216,7 +216,7 @@ def inner_point(heights, normals, point, direction, ways):
         if speed > 1e-12:
             step = min(step, (heights[row] + _dot(normals[row], point)) / speed)
     if step == np.inf:
-        step = 2.0
+        step = 2.0 * typical(heights)
     start = point + 0.5 * step * direction
     steps = np.full(len(ways), np.inf)
     least = np.inf
@@ -229,7 +229,7 @@ def inner_point(heights, normals, point, direction, ways):
                 steps[way] = min(steps[way], above / speed)
     most = 4 * _middle(steps)
     if most == np.inf:
-        most = 1.0
+        most = typical(heights)
     moved = start.copy()
     for way in range(len(ways)):
         moved += 0.5 * min(steps[way], most) / len(ways) * ways[way]
