@@ -70,6 +70,8 @@ def test_labels_that_a_loss_does_not_take_are_refused():
         ss.curvature(NET, X, TARGETS["bce"], loss="logistic")
     with pytest.raises(ss.InputError, match=r"for each output, shape \(N, 3\)"):
         ss.curvature(NET, X, torch.zeros(11), loss="bce")
+    with pytest.raises(ss.InputError, match="for class numbers pass loss='cross_entropy'"):
+        ss.curvature(NET, X, torch.zeros(11, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
