@@ -70,9 +70,12 @@ def run(size: Size = "quick", seed: int = 0, progress: Progress | None = None) -
 def draw(numbers: dict[str, Any]) -> Any:
     figure, axes = subplots(len(numbers["shares"]))
     for ax, (name, rows) in zip(axes, numbers["shares"].items(), strict=True):
-        for row in rows:
-            ax.plot(range(3), row, ".-", color="#3b528b", alpha=0.5)
-        ax.set_xticks(range(3), ["start", "batch norm", "plain"])
+        for end, color, label in ((1, "#0072b2", "batch norm"), (2, "#d55e00", "plain")):
+            shares = [[row[0] for row in rows], [row[end] for row in rows]]
+            lines = ax.plot([0, 1], shares, ".-", color=color, alpha=0.6)
+            lines[0].set_label(label)
+        ax.set_xticks([0, 1], ["start", "after training"])
+        ax.legend(frameon=False)
         ax.set(title=f"target {name}", ylabel="share of neurons near the axis of x1", ylim=(0, 1))
     return figure
 
