@@ -1,5 +1,6 @@
 """Distances to the decision boundary: against exact tilings of planes, samples and attacks."""
 
+import itertools
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import nn
 
 import splinescope as ss
 from splinescope.space.cell import cell_at
+from splinescope.space.polytope import Polytope, UnresolvedError
 from splinescope.space.safe_ball import safe_radius
 
 from ..tiling.engine.test_workers import in_this_process
@@ -164,6 +166,21 @@ def test_a_limit_leaves_a_proven_lower_bound_and_says_so():
     assert (found.certainty, found.exact.any()) == ("bound", False)
     assert 0 <= found.lower[0] < found.upper[0]
     assert "exact for 0" in found.summary()
+
+
+def test_a_tile_too_thin_for_float64_leaves_proven_bounds(monkeypatch):
+    net, x = centered(mlp(5, 12, 12, 3), 5), np.full((1, 5), 0.1)
+    whole, asked, is_facet = ss.space.boundary_distance(net, x), itertools.count(), Polytope.is_facet
+
+    def thin(self, row):
+        if next(asked) == 20:
+            raise UnresolvedError("thin")
+        return is_facet(self, row)
+
+    monkeypatch.setattr(Polytope, "is_facet", thin)
+    found = ss.space.boundary_distance(net, x)
+    assert (whole.certainty, found.certainty) == ("exact", "bound")
+    assert 0 < found.lower[0] < whole.lower[0] <= found.upper[0]
 
 
 def test_the_first_axis_of_inputs_is_their_number():

@@ -26,7 +26,7 @@ from ..tiling.slice import Slice
 from .affine_rows import RTOL, at_point
 from .cell import Cell, cell_at
 from .explore import check_norm
-from .polytope import nearest, nearest_in_box
+from .polytope import UnresolvedError, nearest, nearest_in_box
 from .safe_ball import safe_radius
 from .search import Tiles, by_distance
 from .tile import checked_network, started
@@ -103,6 +103,8 @@ def boundary_distance(
         workers: Share the inputs between so many processes.
         progress: As in `tessellate`.
 
+    A tile whose walls are too thin for float64 ends the search for its input, too: "bound".
+
     Cost: a small problem of least squares for each wall nearer than the boundary: with hundreds of units give a
     `time_limit`.
 
@@ -172,14 +174,18 @@ def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | No
     def reach() -> float:
         return -1.0 if clock.is_over else upper
 
-    for number, far in by_distance(tiles, norm, reach):
-        lower, seen = max(lower, far), seen + 1
-        say(lower, seen)
-        nearer = _boundary_in(tiles[number], winner, norm, upper)
-        if nearer is not None:
-            upper, point = nearer[0], x + nearer[1].reshape(x.shape)
-    if not clock.is_over:
-        lower = upper  # no tile nearer than the boundary is left
+    try:
+        for number, far in by_distance(tiles, norm, reach):
+            lower, seen = max(lower, far), seen + 1
+            say(lower, seen)
+            nearer = _boundary_in(tiles[number], winner, norm, upper)
+            if nearer is not None:
+                upper, point = nearer[0], x + nearer[1].reshape(x.shape)
+        if not clock.is_over:
+            lower = upper  # no tile nearer than the boundary is left
+    except UnresolvedError:  # of a tile behind very thin walls: the bounds stay what they are
+        if seen == 1:
+            raise
     return min(lower, upper), upper, point, seen
 
 

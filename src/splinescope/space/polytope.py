@@ -33,6 +33,10 @@ Stop = Callable[[float], bool]
 """Told the share done; True ends the work."""
 
 
+class UnresolvedError(InputError):
+    """Walls that float64 cannot tell apart from where they are seen."""
+
+
 @dataclass(eq=False)
 class Polytope:
     """Halfspaces with unit normals, one for each group of equal rows."""
@@ -92,7 +96,7 @@ class Polytope:
         unit = float(np.median(self._above)) if self._above.min() > 0 else 0.0  # heights are then of normals' size
         scale = max(typical(self.heights), float(np.linalg.norm(self.center)))
         if not ROUNDING * scale < REDUNDANT * unit:
-            raise InputError(
+            raise UnresolvedError(
                 f"x is too far away for float64 to tell this tile's walls: they are some {scale:.1e} from x and "
                 f"{unit:.1e} from the tile's center. Take an x nearer to the folds."
             )
