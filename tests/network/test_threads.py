@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as of_all
 
 import splinescope as ss
+from splinescope.network.watching.intercept import Hooked
 
 LINE = ss.Slice.segment([-2.0, 0.0], [2.0, 1.0])
 
@@ -129,3 +130,14 @@ def test_a_thread_that_runs_modules_is_not_seen_while_another_is_watched():
         stop.set()
         thread.join()
     assert not errors
+
+
+def test_a_hook_does_nothing_in_another_thread_that_runs_the_same_model():
+    layer, seen = nn.Linear(2, 2), []
+    before, after = [[(layer, lambda *_, when=when: seen.append(when))] for when in ("before", "after")]
+    with Hooked(before, after):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(layer, points(0)).result()
+        assert not seen
+        layer(points(0))
+    assert seen == ["before", "after"]

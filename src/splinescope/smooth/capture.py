@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from ..network.watching.intercept import Hooked
+from ..network.watching.intercept import Hooked, in_this_thread
 from ..network.watching.undisturbed import as_written
 from ..support.errors import InputError
 
@@ -104,8 +104,10 @@ def _watching(part: nn.Module, see: Callable[..., None]) -> Iterator[None]:
             yield
             return
 
+        told = in_this_thread(see)
+
         def call(*args: Any, **kwargs: Any) -> Any:
-            see(part, args, kwargs)
+            told(part, args, kwargs)
             return part(*args, **kwargs)
 
         vars(owner)[part.name] = call

@@ -5,6 +5,7 @@ Everything here acts on the thread that entered it and is gone when its context 
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from threading import get_ident
 from typing import Any
 
 from torch import nn
@@ -36,8 +37,14 @@ class Operators(TorchDispatchMode):
         return self.call(func, args, kwargs or {})
 
 
+def in_this_thread(hook: Hook) -> Hook:
+    """The hook, which does nothing in other threads: they may run the same model meanwhile."""
+    thread = get_ident()
+    return lambda *args, **kwargs: hook(*args, **kwargs) if get_ident() == thread else None
+
+
 class Hooked(ExitStack):
-    """Hooks on modules, until the end of the context.
+    """Hooks on modules in this thread, until the end of the context.
 
     Args:
         before: (module, hook(module, args)) to be called before the module; what it returns replaces the arguments.
@@ -51,6 +58,6 @@ class Hooked(ExitStack):
     ) -> None:  # fmt: skip
         super().__init__()
         for module, hook in before:
-            self.callback(module.register_forward_pre_hook(hook, with_kwargs=with_kwargs).remove)
+            self.callback(module.register_forward_pre_hook(in_this_thread(hook), with_kwargs=with_kwargs).remove)
         for module, hook in after:
-            self.callback(module.register_forward_hook(hook, with_kwargs=with_kwargs).remove)
+            self.callback(module.register_forward_hook(in_this_thread(hook), with_kwargs=with_kwargs).remove)
