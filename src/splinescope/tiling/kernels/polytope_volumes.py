@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from splinescope.support.compile import jit
+from splinescope.support.compile import in_place, jit
 
 from .sign_bits import count_bits, inlined, lowest_bit
+
+WIDE = 8
+"""Numbers in a row of coordinates, those missing zero: loops of one length are taken by whole vectors."""
 
 
 @inlined
@@ -93,69 +96,85 @@ def best_apex(face, first, facets, words, masks, on, sets, weights):
 
 
 @inlined
-def next_part(level, dimension, apex, simple, facets, words, on, sets, pointers):
-    """Fill `sets[level + 1]` with the next facet of the face `sets[level]`, of that dimension, without its apex."""
-    bit = np.uint64(1) << np.uint64(apex % 64)
-    while pointers[level] < facets:
-        f = pointers[level]
-        pointers[level] += 1
-        if on[f, apex // 64] & bit != 0:
-            continue
+def list_parts(level, dimension, apex, facets, words, on, sets, parts, pointers):
+    """List in `parts[level]`, up to -1, what may be the facets without its apex of the face `sets[level]`."""
+    w, bit = apex // 64, np.uint64(apex % 64)
+    found = 0
+    for f in range(facets):
         size = 0
+        for v in range(words):
+            size += count_bits(sets[level, v] & on[f, v])
+        parts[level, found] = f  # no branches: nobody can guess the sizes
+        found += (size >= dimension) & ((on[f, w] >> bit) & np.uint64(1) == 0)
+    parts[level, found] = -1
+    pointers[level] = 0
+
+
+@inlined
+def next_part(level, simple, facets, words, on, sets, parts, pointers):
+    """Fill `sets[level + 1]` with the next facet of the face `sets[level]` on its list."""
+    while parts[level, pointers[level]] >= 0:
+        f = parts[level, pointers[level]]
+        pointers[level] += 1
         for w in range(words):
-            shared = sets[level, w] & on[f, w]
-            sets[level + 1, w] = shared
-            size += count_bits(shared)
-        if size >= dimension and (simple or largest_part(level, level + 1, f, facets, words, on, sets)):
+            sets[level + 1, w] = sets[level, w] & on[f, w]
+        if simple or largest_part(level, level + 1, f, facets, words, on, sets):
             return True
     return False
 
 
 @inlined
-def _eliminate(level, face, apex, words, k, sets, columns, left):
-    """Clear the corners of a face of one more direction, that to its apex; returns the size of its pivot.
-
-    `left[level]` holds what the directions before have left of all edges from the origin, `left[level + 1]` is filled
-    for the corners of the face. Columns up to `columns[level]` have had their pivots.
-    """
+def _pivot(level, apex, k, columns, left):
+    """Bring the column where the apex of a face is farthest from the flat so far to `columns[level]`; how far."""
     best, at = -1.0, level
     for y in range(level, k):
         if abs(left[level, apex, columns[y]]) > best:
             best, at = abs(left[level, apex, columns[y]]), y
     columns[level], columns[at] = columns[at], columns[level]
-    if best == 0.0:
-        return best
-    inverse = 1.0 / left[level, apex, columns[level]]
+    return best
+
+
+@inlined
+def _eliminate(level, face, apex, words, sets, pivot, left):
+    """Clear the corners of a face of one more direction, that to its apex.
+
+    `left[level]` holds what the directions before have left of all edges from the origin, `left[level + 1]` is filled
+    for the corners of the face.
+    """
+    inverse = 1.0 / left[level, apex, pivot]
     for w in range(words):
         more = sets[face, w]
         while more:
             c = 64 * w + lowest_bit(more)
             more &= more - np.uint64(1)
-            share = left[level, c, columns[level]] * inverse
-            for y in range(level + 1, k):
-                x = columns[y]
+            share = left[level, c, pivot] * inverse
+            for x in range(WIDE):
                 left[level + 1, c, x] = left[level, c, x] - share * left[level, apex, x]
-    return best
 
 
 @inlined
-def _polygon(face, apex, words, sets, u, v, left, order):
-    """The corners of a polygon but its apex, by their angles about it in columns u and v; returns how many."""
+def _polygon(face, apex, words, sets, columns, k, flat, order, across):
+    """The corners of a polygon but its apex, by their angles about it; returns how many.
+
+    `across` gets their places in the last two columns, cleared of the direction to the apex if that is not the origin.
+    """
+    u, v, cleared = columns[k - 2], columns[k - 1], columns[max(k - 3, 0)]
+    inverse = 1.0 / flat[apex, cleared] if k > 2 else 0.0
     count = 0
     for w in range(words):
         more = sets[face, w]
         if w == apex // 64:
             more &= ~(np.uint64(1) << np.uint64(apex % 64))
         while more:
-            order[count] = 64 * w + lowest_bit(more)
+            c = 64 * w + lowest_bit(more)
             more &= more - np.uint64(1)
+            share = flat[c, cleared] * inverse
+            x, y = flat[c, u] - share * flat[apex, u], flat[c, v] - share * flat[apex, v]
             at = count
-            while at > 0:
-                a, b = order[at - 1], order[at]
-                if left[a, u] * left[b, v] >= left[a, v] * left[b, u]:
-                    break
-                order[at - 1], order[at] = b, a
+            while at > 0 and across[at - 1, 0] * y < across[at - 1, 1] * x:
+                order[at], across[at, 0], across[at, 1] = order[at - 1], across[at - 1, 0], across[at - 1, 1]
                 at -= 1
+            order[at], across[at, 0], across[at, 1] = c, x, y
             count += 1
     return count
 
@@ -163,7 +182,7 @@ def _polygon(face, apex, words, sets, u, v, left, order):
 @inlined
 def _fill(
     k, first, facets, words, simple, masks, on, sets, left, squared,
-    pointers, apexes, columns, weights, sizes, sums, squares, order, mean, second,
+    pointers, parts, apexes, columns, weights, sizes, sums, squares, order, across, mean, second,
 ):  # fmt: skip
     """Fill the face `sets[0]`, a k-dimensional polytope, by simplices from its corner `apexes[0]`.
 
@@ -174,53 +193,58 @@ def _fill(
     local = left[0]
     for x in range(k):
         columns[x] = x
-        mean[x] = sums[0, x] = 0.0
         if squared:
             for y in range(k):
                 squares[0, x, y] = second[x, y] = 0.0
+    for x in range(WIDE):
+        mean[x] = sums[0, x] = 0.0
     total = 0.0
     made = 0
     sizes[0] = 1.0
-    pointers[0] = level = 0
+    level = 0
+    if k > 2:
+        list_parts(0, k, apexes[0], facets, words, on, sets, parts, pointers)
     while level >= 0:
         face, apex, size = 0, apexes[0], 1.0
         if k > 2:
-            if not next_part(level, k - level, apexes[level], simple, facets, words, on, sets, pointers):
+            if not next_part(level, simple, facets, words, on, sets, parts, pointers):
                 level -= 1
                 continue
             face = level + 1
-            larger = level + 3 < k  # than a polygon, of which any corner is as good
-            if larger:
+            larger = level + 3 < k  # than a polygon
+            if level + 4 < k:  # in less than four dimensions the best corner spares less than finding it takes
                 apex = best_apex(face, first, facets, words, masks, on, sets, weights)
             else:
                 apex = lowest_corner(face, sets)
-            pivot = _eliminate(level, face, apex, words, k, sets, columns, left)
+            pivot = _pivot(level, apex, k, columns, left)
             # all of the face lies in the flat through the apexes so far: nothing to fill
             if pivot == 0.0:
                 continue
             size = sizes[level] * pivot
-            for x in range(k):
+            for x in range(WIDE):
                 sums[face, x] = sums[level, x] + local[apex, x]
-                if squared:
+            if squared:
+                for x in range(k):
                     for y in range(x, k):
                         squares[face, x, y] = squares[level, x, y] + local[apex, x] * local[apex, y]
             if larger:
+                _eliminate(level, face, apex, words, sets, columns[level], left)
                 level += 1
                 sizes[level] = size
                 apexes[level] = apex
-                pointers[level] = 0
+                list_parts(level, k - level, apex, facets, words, on, sets, parts, pointers)
                 continue
-        u, v, flat = columns[k - 2], columns[k - 1], left[k - 2]
-        ends = _polygon(face, apex, words, sets, u, v, flat, order)
+        ends = _polygon(face, apex, words, sets, columns, k, left[max(k - 3, 0)], order, across)
         made += ends - 1
         for n in range(ends - 1):  # the triangles of the polygon, each with all apexes so far a simplex
             a, b = order[n], order[n + 1]
-            part = size * abs(flat[a, u] * flat[b, v] - flat[a, v] * flat[b, u])
+            part = size * abs(across[n, 0] * across[n + 1, 1] - across[n, 1] * across[n + 1, 0])
             total += part
-            for x in range(k):
-                s = sums[face, x] + local[a, x] + local[b, x]
-                mean[x] += part * s
-                if squared:
+            for x in range(WIDE):
+                mean[x] += part * (sums[face, x] + local[a, x] + local[b, x])
+            if squared:
+                for x in range(k):
+                    s = sums[face, x] + local[a, x] + local[b, x]
                     for y in range(x, k):
                         square = squares[face, x, y] + local[a, x] * local[a, y] + local[b, x] * local[b, y]
                         square += s * (sums[face, y] + local[a, y] + local[b, y])
@@ -230,22 +254,13 @@ def _fill(
     return total, made
 
 
-@jit
-def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middles, seconds, simplices):
-    """Volume, center of mass and, where `seconds` `[K, d, d]` has rows, covariance of the uniform law on every cell.
-
-    A simplex with edges v_1 to v_d from its apex has the volume `|det| / d!`, the mean `s / (d + 1)` with `s = sum v`,
-    and the second moment `(sum v v' + s s') / ((d + 1) (d + 2))`. `simplices` `[K]` counts them.
-    """
+@in_place
+def _measure_cells(
+    offsets, corners, masks, facet_offsets, points, volumes, middles, seconds, simplices,
+    on, sets, left, across, pointers, parts, apexes, columns, weights, sizes, sums, squares, order, mean, second,
+):  # fmt: skip
     d = points.shape[1]
     cells = offsets.shape[0] - 1
-    most, most_facets = _largest(offsets), _largest(facet_offsets)
-    on = np.empty((most_facets, (most + 63) // 64), np.uint64)
-    sets = np.empty((d + 1, (most + 63) // 64), np.uint64)
-    left = np.empty((d, most, d))
-    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
-    sums, order, weights = np.empty((d, d)), np.empty(most, np.int64), np.empty(most_facets, np.int64)
-    sizes, mean, squares, second = np.empty(d), np.empty(d), np.empty((d, d, d)), np.empty((d, d))
     squared = seconds.shape[0] > 0
     for i in range(cells):
         first, count = offsets[i], offsets[i + 1] - offsets[i]
@@ -263,7 +278,7 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
                 left[0, c, x] = points[corners[first + c], x] - points[origin, x]
         total, simplices[i] = _fill(
             d, first, facets, words, simple, masks, on, sets, left, squared,
-            pointers, apexes, columns, weights, sizes, sums, squares, order, mean, second,
+            pointers, parts, apexes, columns, weights, sizes, sums, squares, order, across, mean, second,
         )  # fmt: skip
         volumes[i] = total / _factorial(d)
         for x in range(d):
@@ -280,6 +295,30 @@ def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middl
                     if total > 0.0:
                         seconds[i, x, y] = second[x, y] / (total * (d + 1) * (d + 2)) - mean[x] * mean[y]
                     seconds[i, y, x] = seconds[i, x, y]
+
+
+@jit
+def measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middles, seconds, simplices):
+    """Volume, center of mass and, where `seconds` `[K, d, d]` has rows, covariance of the uniform law on every cell.
+
+    A simplex with edges v_1 to v_d from its apex has the volume `|det| / d!`, the mean `s / (d + 1)` with `s = sum v`,
+    and the second moment `(sum v v' + s s') / ((d + 1) (d + 2))`. `simplices` `[K]` counts them.
+    """
+    scratch = _scratch(points.shape[1], offsets, facet_offsets)
+    _measure_cells(offsets, corners, masks, facet_offsets, points, volumes, middles, seconds, simplices, *scratch)
+
+
+@jit
+def _scratch(d, offsets, facet_offsets):
+    """What measuring needs besides: made once, outside of the loops, which then count no references to arrays."""
+    most, most_facets = _largest(offsets), _largest(facet_offsets)
+    words = (most + 63) // 64
+    on, sets = np.empty((most_facets, words), np.uint64), np.empty((d + 1, words), np.uint64)
+    left, across, parts = np.zeros((d, most, WIDE)), np.empty((most, 2)), np.empty((d, most_facets + 1), np.int64)
+    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
+    weights, sizes, sums = np.empty(most_facets, np.int64), np.empty(d), np.empty((d, WIDE))
+    squares, order, mean, second = np.empty((d, d, d)), np.empty(most, np.int64), np.empty(WIDE), np.empty((d, d))
+    return on, sets, left, across, pointers, parts, apexes, columns, weights, sizes, sums, squares, order, mean, second
 
 
 @inlined
@@ -300,13 +339,12 @@ def _factorial(n):
 
 
 @inlined
-def _across(words, sets, local, columns, normal):
+def _across(d, words, sets, local, columns, normal):
     """The direction at right angles to a facet, with 1 in the column left over and no much larger number elsewhere.
 
     By elimination with the largest pivots there are, so that thin facets keep its digits; `local`, the edges from the
     origin to the facet's corners, is used up. Returns False where they do not span a facet.
     """
-    d = local.shape[1]
     for x in range(d):
         columns[x] = x
     for rank in range(d - 1):
@@ -337,23 +375,37 @@ def _across(words, sets, local, columns, normal):
     return True
 
 
-@jit
-def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centers):
-    """Per chosen slot its area times its outward unit normal, and its center of area.
+@inlined
+def _edges(words, sets, corners, points, origin, local):
+    """The edges from the origin to the corners of the face `sets[0]`."""
+    for w in range(words):
+        more = sets[0, w]
+        while more:
+            c = 64 * w + lowest_bit(more)
+            more &= more - np.uint64(1)
+            for x in range(points.shape[1]):
+                local[c, x] = points[corners[c], x] - points[origin, x]
 
-    Along the axis that its normal n is not small in, a facet is projected to d - 1 dimensions and filled there: that
-    component of its area times normal is the projection's volume, the others are to it as those of n.
-    """
+
+@inlined
+def _swap(words, sets, local, u, v):
+    """Swap two columns, in the rows of the corners of the face `sets[0]`."""
+    for w in range(words):
+        more = sets[0, w]
+        while more:
+            c = 64 * w + lowest_bit(more)
+            more &= more - np.uint64(1)
+            local[c, u], local[c, v] = local[c, v], local[c, u]
+
+
+@in_place
+def _measure_facets(
+    slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centers,
+    on, sets, left, across, pointers, parts, apexes, columns, weights, sizes, sums, squares, order, mean, second,
+):  # fmt: skip
     d = points.shape[1]
     k = d - 1
-    most, most_facets = _largest(offsets), _largest(facet_offsets)
-    on = np.empty((most_facets, (most + 63) // 64), np.uint64)
-    sets = np.empty((d + 1, (most + 63) // 64), np.uint64)
-    left = np.empty((d, most, d))
-    pointers, apexes, columns = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d, np.int64)
-    sums, order, weights = np.empty((d, d)), np.empty(most, np.int64), np.empty(most_facets, np.int64)
-    sizes, mean, squares, second = np.empty(d), np.empty(d), np.empty((d, d, d)), np.empty((d, d))
-    normal = np.empty((d, d))
+    normal, middle = squares[0], second[0]  # which only covariances need
     known, simple = -1, False
     for n in range(slots.shape[0]):
         i = cells[n]
@@ -364,39 +416,49 @@ def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points,
         if i != known:
             simple = gather(first, count, facets, d, masks, on)
             known = i
+            for x in range(d):
+                middle[x] = 0.0
+                for c in range(first, first + count):
+                    middle[x] += points[corners[c], x]
+                middle[x] /= count
         for w in range(words):
             sets[0, w] = on[slots[n] - facet_offsets[i], w]
         apexes[0] = best_apex(0, first, facets, words, masks, on, sets, weights) if d > 3 else lowest_corner(0, sets)
         origin = corners[first + apexes[0]]
-        for c in range(count):
-            for x in range(d):
-                left[0, c, x] = points[corners[first + c], x] - points[origin, x]
+        _edges(words, sets, corners[first:], points, origin, left[0])
         for x in range(d):
             vectors[n, x], centers[n, x] = 0.0, points[origin, x]
-        if not _across(words, sets, left[0], columns, normal):
+        if not _across(d, words, sets, left[0], columns, normal):
             continue
         # along any other axis the projection of a steep facet would lose digits
-        axis, across = columns[k], normal[k]
-        for c in range(count):
-            for x in range(k):
-                y = x + (x >= axis)
-                left[0, c, x] = points[corners[first + c], y] - points[origin, y]
+        axis, upright = columns[k], normal[k]
+        _edges(words, sets, corners[first:], points, origin, left[0])
+        if axis < k:
+            _swap(words, sets, left[0], axis, k)
         total, _ = _fill(
             k, first, facets, words, simple, masks, on, sets, left, False,
-            pointers, apexes, columns, weights, sizes, sums, squares, order, mean, second,
+            pointers, parts, apexes, columns, weights, sizes, sums, squares, order, across, mean, second,
         )  # fmt: skip
         if total == 0.0:
             continue
         outward = 0.0
         for x in range(k):
-            y = x + (x >= axis)
+            y = k if x == axis else x
             mean[x] /= total * d
             centers[n, y] += mean[x]
-            centers[n, axis] -= across[y] * mean[x]
+            centers[n, axis] -= upright[y] * mean[x]
         for x in range(d):
-            to_middle = 0.0
-            for c in range(first, first + count):
-                to_middle += points[corners[c], x] - centers[n, x]
-            outward -= across[x] * to_middle
+            outward -= upright[x] * (middle[x] - centers[n, x])
         for x in range(d):
-            vectors[n, x] = across[x] * (total if outward >= 0.0 else -total) / _factorial(k)
+            vectors[n, x] = upright[x] * (total if outward >= 0.0 else -total) / _factorial(k)
+
+
+@jit
+def measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centers):
+    """Per chosen slot its area times its outward unit normal, and its center of area.
+
+    Along the axis that its normal n is not small in, a facet is projected to d - 1 dimensions and filled there: that
+    component of its area times normal is the projection's volume, the others are to it as those of n.
+    """
+    scratch = _scratch(points.shape[1], offsets, facet_offsets)
+    _measure_facets(slots, cells, offsets, corners, masks, facet_offsets, points, vectors, centers, *scratch)
