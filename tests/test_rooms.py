@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import splinescope
+from splinescope.rooms import plan
 
 ROOT = Path(splinescope.__file__).parent
 
@@ -153,3 +154,10 @@ def test_parts_are_attributes_whatever_has_been_loaded() -> None:
     subprocess.run([sys.executable, "-c", command], check=True)
     with pytest.raises(AttributeError, match="nothing"):
         splinescope.nothing  # noqa: B018
+
+
+def test_the_plan_of_the_house_says_what_every_file_is_for():
+    lines = plan().splitlines()
+    assert len(lines) == len(MODULES)
+    assert all(re.fullmatch(r" *\S+ +\S.*", line) for line in lines)
+    assert set(plan(["space"]).splitlines()) < set(lines)
