@@ -164,12 +164,12 @@ def draw(numbers: dict[str, Any]) -> Any:
     middle.set_ylabel("share of the plane that changes class")
     right.plot(numbers["gaussian"]["sizes"], np.array(numbers["gaussian"]["left"]).T, "o", color="#3b528b", alpha=0.6)
     right.axhline(BEHIND_RELU, color="#d55e00", label=f"closed form, {BEHIND_RELU:.4f}")
-    right.set_ylabel("rms offset over the first layer's law")
+    right.set_ylabel("rms offset over the first layer's")
     right.legend(frameon=False)
     for ax, ticks in ((left, sizes), (middle, sizes), (right, numbers["gaussian"]["sizes"])):
         log_ticks(ax, ticks)
         ax.set_xlabel("batch size")
-        ax.set_ylim(bottom=0)
+    middle.set_ylim(bottom=0)
     return figure
 
 
