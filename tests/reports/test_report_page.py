@@ -32,12 +32,14 @@ def test_the_page_opens_with_its_most_telling_findings_and_what_to_do(classifier
     found = ss.report(classifier, *moons, out=tmp_path / "r.html", exclude=["curvature", "surface"], progress=False)
     text = (tmp_path / "r.html").read_text()
     opening = text[text.index("What to know first") : text.index("<section id='network'")]
-    chosen = top_findings(found.blocks)
+    chosen, summary = top_findings(found.blocks), found.summary().split("\n\n")[0]
+    assert summary.startswith("What to know first:\n1. ")
     assert opening.count("<li>") == len(chosen) == 3
     for block in chosen:
         for words in (block.finding, block.advice, block.call):
             assert words
             assert html.escape(words) in opening
+            assert words in summary
     assert all(
         block.finding and block.advice for block in found.blocks if block.state == "measured" and block.key != "network"
     )

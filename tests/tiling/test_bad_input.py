@@ -103,7 +103,7 @@ def test_domains_that_are_no_convex_polygons_are_refused(domain: list[list[float
     ("make", "words"),
     [
         (lambda: ss.Slice.through([0.0, 0.0], [1.0, 1.0], [2.0, 2.0]), "zero area"),
-        (lambda: ss.Slice.through([0.0, 0.0], [0.0, 0.0], [2.0, 2.0]), "length zero"),
+        (lambda: ss.Slice.through([0.0, 0.0], [0.0, 0.0], [2.0, 2.0]), "p0 and p1 are equal"),
         (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [2.0, 2.0, 3.0]), "one shape"),
         (lambda: ss.Slice.through([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], shape="disc"), "square"),
         (lambda: ss.Slice.segment([1.0], [1.0]), "different points"),

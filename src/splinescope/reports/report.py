@@ -19,7 +19,7 @@ from . import loss, near_data, one_input, structure, through_depth
 from .block import NotApplicable, ReportBlock
 from .page import MARK, notebook, page
 from .subject import Subject, as_subject
-from .typical import compared
+from .typical import compared, top_findings
 
 BLOCKS: dict[str, tuple[str, Callable[[Subject], ReportBlock]]] = {
     "network": ("What was read", structure.network),
@@ -83,8 +83,11 @@ class Report(Result):
         return {"points": self.points, "loss": self.loss, "blocks": blocks}
 
     def summary(self) -> str:
-        """The report in words."""
-        lines = [f"Loss: {self.loss}."] if self.loss else []
+        """The report in words: what to know first, with what to do and the call, then every block."""
+        first = [f"{i}. {b.finding} {b.advice}\n   {b.call}" for i, b in enumerate(top_findings(self.blocks), 1)]
+        lines = ["What to know first:", *first, ""] if first else []
+        if self.loss:
+            lines.append(f"Loss: {self.loss}.")
         return "\n".join([*lines, *(block.summary() for block in self.blocks)])
 
     def _repr_html_(self) -> str:

@@ -133,7 +133,7 @@ class Slice(Shown):
         origin = sum(given[1:], given[0]) / float(len(given))
         edges = np.stack([(p - given[0]).reshape(-1) for p in given[1:]])
         where = {1: "be different", 2: "not lie on one line"}.get(dimension, "not lie in a flat of fewer dimensions")
-        basis = _orthonormal(edges, f"{names} must {where}")
+        basis = _orthonormal(edges, f"{names} must {where}", "p0 and p1 are equal")
         t = np.stack([basis @ (p - origin).reshape(-1) for p in given])
         if shape in ("triangle", "simplex"):
             domain = t * (1.0 + pad)
@@ -256,13 +256,13 @@ def _ends(value: Any, name: str, count: int) -> np.ndarray:
     return np.broadcast_to(ends, (count,))
 
 
-def _orthonormal(rows: np.ndarray, refusal: str) -> np.ndarray:
-    """Gram-Schmidt (each row keeps its sense), refused if rows are dependent."""
+def _orthonormal(rows: np.ndarray, refusal: str, zero: str = "the first is zero") -> np.ndarray:
+    """Gram-Schmidt (each row keeps its sense), refused if rows are dependent (`zero`: if the first is zero)."""
     for size in np.abs(rows).max(1, initial=0.0):
         _check_scale(size, "a direction of the slice")
     first = np.linalg.norm(rows[0])
     if first == 0.0:
-        raise InputError(f"{refusal}: a direction of length zero came.")
+        raise InputError(f"{refusal}: {zero}.")
     basis = [rows[0] / first]
     for row in rows[1:]:
         rest = row
