@@ -33,7 +33,7 @@ INTRODUCED = {
     "meanfield": "Ma and Ying read batch norm in two-layer networks as a change of metric, and let the width grow.",
     "decomposed": "Nachum, Bondaschi, Gastpar and Khina take batch norm apart into recentering, rescaling and "
     "non-linearity, and follow a batch through depth.",
-    "ours": "Claims that no paper makes, found along the way.",
+    "ours": "Claims that no paper makes.",
 }
 """What a reader should know before the first card of a page."""
 
@@ -47,8 +47,8 @@ AGAIN = " The run is that with another seed."
 
 OVERVIEW = """# Findings
 
-Do the figures and theorems of three papers and an essay hold when measured? Each mark is one claim, in its document's
-order. Click it for its card: the claim, our figure, one number and the command.
+Do the figures and theorems of three papers and an essay hold when measured? Each mark is one claim, in the order of its
+paper. Click a mark for its card: the claim, our figure, one number and the command.
 
 <div class="wide">
 
@@ -61,7 +61,7 @@ order. Click it for its card: the claim, our figure, one number and the command.
 Start with the [corrections to the literature](findings/corrections.md), or with a paper:
 
 {papers}
-- [Open questions](open_questions/index.md): what the papers leave open, answered where it could be.
+- [Open questions](open_questions/index.md): what the papers leave open, answered where possible.
 
 ## How many hold
 
@@ -72,25 +72,24 @@ Start with the [corrections to the literature](findings/corrections.md), or with
 Kinds are counted separately. A paper's claim that fails is a finding; a failed answer to an open question only
 rules out one idea.
 
-A ring means that the experiment ran again with an independent seed. {again} did, and {same} came out the same.
-In {opposed}, the seeds contradict each other: one says that the claim holds, the other that it does not. That counts
-as inconclusive.
+A ring means that the experiment ran again with an independent seed, as {again} did. {same} came out the same.
+In {opposed}, one seed says that the claim holds and the other that it does not. Such a claim counts as inconclusive.
 
 ## How to read a card
 
 The claim is in bold; what we measured follows, with 95% intervals over independent seeds in parentheses. *(question)*
 marks an answer to an open question, *(ours)* a claim of our own. A *fold* is where one unit switches between on and
-off. Folds are the walls of the tiles on which the network is affine; the [glossary](glossary.md) has the other words.
+off; the [glossary](glossary.md) has the other words.
 
-Thresholds in the code decide every verdict; they unfold at a click on *Criteria*. A dagger (†) marks a claim whose
+Thresholds in the code decide every verdict; click *Criteria* to see them. A dagger (†) marks a claim whose
 criteria were revised after a full run. *Holds with correction* means that the claim fails as printed and holds as the
 card gives it. *Inconclusive* means that the interval leaves both outcomes open. The card then says how large a sample
-would decide, assuming that the true effect is the mean of both seeds. Some undecided samples
-were enlarged once, with the criteria unchanged.
+would decide, if the true effect is the mean of both seeds' effects. For some undecided claims we enlarged the sample
+once, with the criteria unchanged.
 
 [Figure 9](findings/survey.md#survey-fig9), [its phases](findings/survey.md#survey-lc-phases), [batch norm and
-grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share their
-training runs, so their agreement counts once.
+grokking](findings/survey.md#survey-bn-grokking) and [merging away](findings/survey.md#survey-merge-away) share
+training runs, so their agreement is no independent evidence.
 
 {missing}## Run it yourself
 
