@@ -43,9 +43,10 @@ def share(
 ) -> Generator[tuple[int, R], None, None]:  # fmt: skip
     """`work(*item)` for every item, by so many processes: (number of the item, result) as they come.
 
-    What is finished is kept when a worker dies: the rest is tried once more, then an error names it. With a folder,
-    each result is also written there under its name as soon as it is there, and found there by a second run, whatever
-    ended the first: an error, Ctrl-C, a full disk. (A backend that gives all results at the end keeps none before.)
+    What is finished is kept when a worker dies: the rest is tried twice more (the first death may have been one between
+    two calls, seen too late), then an error names it. With a folder, each result is also written there under its name
+    as soon as it is there, and found there by a second run, whatever ended the first: an error, Ctrl-C, a full disk. (A
+    backend that gives all results at the end keeps none before.)
 
     Args:
         work: A function of this package or another importable module.
@@ -66,7 +67,7 @@ def share(
             if (place / f"{name}{ENDING}").exists():
                 done.add(i)
                 yield i, _read(place / f"{name}{ENDING}", i, check)  # type: ignore[misc]
-    for attempt in (1, 2):
+    for attempt in (1, 2, 3):
         left = [i for i in range(len(items)) if i not in done]
         if not left:
             return
@@ -81,9 +82,9 @@ def share(
                     yield i, result
         except BrokenProcessPool as error:  # killed, out of memory: joblib's own error is one of these
             lost = ", ".join(called[i] for i in left if i not in done)
-            if attempt == 2:
+            if attempt == 3:
                 kept = "" if place is None else f" What is finished is in {place}: the same call goes on from there."
-                raise SplinescopeError(f"A worker process died twice; not done: {lost}.{kept}") from error
+                raise SplinescopeError(f"A worker process died three times; not done: {lost}.{kept}") from error
 
 
 @contextmanager
@@ -97,7 +98,7 @@ def _started(
     """
     backend = dask_backend(joblib)
     if backend is not None:
-        results: Any = on_dask(backend, work, items, chosen, alone=attempt == 2)
+        results: Any = on_dask(backend, work, items, chosen, alone=attempt > 1)
     else:
         stopped = threading.Event()
         # A process that gets nothing to do takes its time to start all the same; but of one joblib makes this one, and

@@ -9,10 +9,11 @@ import numpy as np
 
 
 def once(number: int, mark: str, common: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Number 1 dies if the mark is not there yet; what all have in common is not used."""
-    if number == 1 and not os.path.exists(mark):
-        Path(mark).touch()
-        os._exit(9)
+    """Number 1 dies if a mark (one, or some with colons between) is not there yet; what is in common is not used."""
+    for each in mark.split(os.pathsep):
+        if number == 1 and not os.path.exists(each):
+            Path(each).touch()
+            os._exit(9)
     return {"number": np.array([number])}
 
 

@@ -277,20 +277,21 @@ def test_work_that_is_given_up_is_cancelled_without_a_word(tmp_path: Path, monke
     assert sorted(i for i, _ in again) == [0, 1], "the pool works on"
 
 
-def test_a_worker_that_dies_is_tried_once_more_then_named(tmp_path: Path) -> None:
-    mark = str(tmp_path / "died")
+def test_work_whose_worker_dies_is_tried_twice_more_then_named(tmp_path: Path) -> None:
+    """One death may be that of a worker between two calls, which nobody saw in time."""
+    mark = f"{tmp_path / 'died'}{os.pathsep}{tmp_path / 'again'}"
     results = worker_processes.share(dying.once, [(i, mark) for i in range(3)], ["a", "b", "c"], workers=2)
     assert sorted((i, int(result["number"][0])) for i, result in results) == [(0, 0), (1, 1), (2, 2)]
-    with pytest.raises(ss.SplinescopeError, match=r"died twice; not done: .*b"):
+    with pytest.raises(ss.SplinescopeError, match=r"died three times; not done: .*b"):
         list(worker_processes.share(dying.always, [(i,) for i in range(2)], ["a", "b"], workers=2))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="messages are whole there")
-def test_a_worker_killed_in_the_middle_of_its_result_is_tried_once_more_then_named(tmp_path: Path) -> None:
+def test_a_worker_killed_in_the_middle_of_its_result_is_tried_again_then_named(tmp_path: Path) -> None:
     mark = str(tmp_path / "sending")
     results = worker_processes.share(dying.while_sending, [(i, mark) for i in range(3)], ["a", "b", "c"], workers=2)
     assert sorted((i, int(result["number"][-1])) for i, result in results) == [(0, 0), (1, 1), (2, 2)]
-    with pytest.raises(ss.SplinescopeError, match=r"died twice; not done: .*b"):
+    with pytest.raises(ss.SplinescopeError, match=r"died three times; not done: .*b"):
         list(worker_processes.share(dying.while_sending, [(i, "") for i in range(2)], ["a", "b"], workers=2))
 
 
@@ -365,7 +366,7 @@ def test_processes_of_a_dask_cluster_give_the_same_tiling_and_lose_nothing_else_
         read = client.run(lambda: len(getattr(sys.modules.get("splinescope.tiling.engine.parts"), "_READ", ())))
         again = worker_processes.share(dying.once, [(i, mark, common) for i in range(6)], names, workers=2)
         assert sorted((i, int(result["number"][0])) for i, result in again) == [(i, i) for i in range(6)]
-        with pytest.raises(ss.SplinescopeError, match=r"died twice; not done: b\.") as died:
+        with pytest.raises(ss.SplinescopeError, match=r"died three times; not done: b\.") as died:
             list(worker_processes.share(dying.always, [(i,) for i in range(6)], names, workers=2, folder=tmp_path))
     assert "the same call goes on from there" in str(died.value)
     assert sorted(file.stem for file in tmp_path.glob("*.safetensors")) == list("acdef")
