@@ -84,7 +84,7 @@ class Report(Result):
 
     def summary(self) -> str:
         """The report in words: what to know first, with what to do and the call, then every block."""
-        first = [f"{i}. {b.finding} {b.advice}\n   {b.call}" for i, b in enumerate(top_findings(self.blocks), 1)]
+        first = [f"{i}. {b.finding}\n   {b.advice}\n   {b.call}" for i, b in enumerate(top_findings(self.blocks), 1)]
         lines = ["What to know first:", *first, ""] if first else []
         if self.loss:
             lines.append(f"Loss: {self.loss}.")

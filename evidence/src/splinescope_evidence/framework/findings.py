@@ -69,8 +69,7 @@ Start with the [corrections to the literature](findings/corrections.md), or with
 |---|---|---|---|---|
 {table}
 
-Kinds are counted separately. A paper's claim that fails is a finding; a failed answer to an open question only
-rules out one idea.
+A paper's claim that fails is a finding; a failed answer to an open question only rules out one idea.
 
 A ring means that the experiment ran again with an independent seed, as {again} did. {same} came out the same.
 In {opposed}, one seed says that the claim holds and the other that it does not. Such a claim counts as inconclusive.
