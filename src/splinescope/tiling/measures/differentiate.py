@@ -27,7 +27,7 @@ def block_rows(program: Program) -> int:
     """How many inputs to run together: all values of one row are counted, though not all live at once."""
     numbers = int(np.prod(program.input_shape)) + int(np.prod(program.output_shape))
     numbers += sum(fold.site.units + int(np.prod(fold.site.shape)) for fold in program.folds)
-    return int(np.clip(BLOCK_BYTES // (8 * numbers), 1, 8192))
+    return int(np.clip(BLOCK_BYTES // (8 * numbers), 1, 2048))
 
 
 def blocks(count: int, size: int) -> Iterator[slice]:

@@ -19,13 +19,15 @@ from ..slice import Slice
 
 _WIDE = 4096  # units, or _LONG numbers of an input: from here on points are worked out together
 _LONG = 512
+_WIDE_FOLDS = 192  # units of a mean fold: not on lines
 _ON_LINES = 512  # points together: on a line there are as many basis rows as points
 _SEGMENTS: WeakKeyDictionary[Program, list[Segment]] = WeakKeyDictionary()
 
 
 def points_together(program: Program, view: Slice) -> int | None:
     """How many neighboring points to evaluate as one `ProgramAtPoints`; None if each is better off by itself."""
-    wide = sum(fold.site.cuts for fold in program.folds) > _WIDE or math.prod(program.input_shape) >= _LONG
+    most = _WIDE if view.dimension == 1 else min(_WIDE, _WIDE_FOLDS * len(program.folds))
+    wide = sum(fold.site.cuts for fold in program.folds) > most or math.prod(program.input_shape) >= _LONG
     return (_ON_LINES if view.dimension == 1 else 2 * _ON_LINES) if wide else None
 
 
