@@ -48,7 +48,7 @@ AGAIN = " The run is that with another seed."
 OVERVIEW = """# Findings
 
 Do the figures and theorems of three papers and an essay hold when measured? Each mark is one claim, in the order of its
-paper. Click a mark for its card: the claim, our figure, one number and the command.
+paper. Click a mark for its card.
 
 <div class="wide">
 
