@@ -174,10 +174,10 @@ def reckoning(record: dict[str, Any], undecided: list[dict[str, Any]]) -> str:
     """
     checks = [Check(**check) for check in undecided]
     if any(check.role == "needs" and not check.passed for check in checks):
-        return "The experiment cannot decide it at any sample size."
+        return "The experiment cannot decide it, however large the sample."
     ends = {end: [c for c in checks if re.search(words, c.name)] for end, words in _ENDS.items()}
     if not all(ends.values()) or not all(math.isfinite(c.value) for c in (*ends["lower"], *ends["upper"])):
-        return "Networks differ: a larger sample would not decide it."
+        return "Networks differ, so a larger sample would not decide it."
     sizes = []
     for role in ("holds", "fails"):
         needed = [1.0]
@@ -192,19 +192,14 @@ def reckoning(record: dict[str, Any], undecided: list[dict[str, Any]]) -> str:
             sizes.append(max(needed))
     times = min(sizes, default=math.inf)
     if math.isinf(times):
-        return "If the effect is as measured, no sample size decides it."
+        return "At the measured values, no sample size would decide it."
     if times > 1000:
-        return "The effect is so near its threshold that no feasible sample decides it."
+        return "The effect is so near its threshold that no feasible sample would decide it."
     minutes = times * record["cpu_seconds"] / 60
     spent = f"{max(minutes, 1):.0f} CPU min" if minutes < 90 else f"{minutes / 60:.0f} CPU hours"
-    size = (
-        "slightly larger"
-        if times < 1.15
-        else f"{times:.0f} times as large"
-        if times > 9.5
-        else f"{times:.2g} times as large"
-    )
-    return f"A sample {size} would decide ({spent})."
+    if times < 1.15:
+        return f"A slightly larger sample would decide it ({spent})."
+    return f"A sample {times:{'.0f' if times > 9.5 else '.2g'}} times as large would decide it ({spent})."
 
 
 def apart(name: str) -> str:

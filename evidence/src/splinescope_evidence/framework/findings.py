@@ -37,12 +37,10 @@ INTRODUCED = {
 }
 """What a reader should know before the first card of a page."""
 
-STRIP = (
-    "The number or interval that decides each claim, beside its threshold (dashed); the claim holds on the shaded side."
-)
+STRIP = "A row per claim: the number or interval that decides it, and its threshold (dashed). The shaded side holds."
 """The caption of a strip of intervals."""
 
-AGAIN = " The run is that with another seed."
+AGAIN = " Shown: the run with another seed."
 """What the caption of such a figure adds."""
 
 OVERVIEW = """# Findings
@@ -73,12 +71,13 @@ A paper's claim that fails is a finding; a failed answer to an open question onl
 
 A ring means that the experiment ran again with an independent seed, as {again} did. {same} came out the same.
 In {opposed}, one seed says that the claim holds and the other that it does not. Such a claim counts as inconclusive.
+A card names the verdicts that the other seed changed.
 
 ## How to read a card
 
 The claim is in bold; what we measured follows, with 95% intervals over independent seeds in parentheses. *(question)*
-marks an answer to an open question, *(ours)* a claim of our own. A *fold* is where one unit switches between on and
-off; the [glossary](glossary.md) has the other words.
+marks an answer to an open question, *(ours)* a claim of our own. *Call* measures it on your network. A *fold* is where
+one unit switches between on and off; the [glossary](glossary.md) has the other words.
 
 Thresholds in the code decide every verdict; click *Criteria* to see them. A dagger (†) marks a claim whose
 criteria were revised after a full run. *Holds with correction* means that the claim fails as printed and holds as the
@@ -109,10 +108,10 @@ findings/corrections
 
 CORRECTIONS = """# Corrections to the literature
 
-These statements fail our criteria as printed and pass them as corrected; most lack a condition. Each correction was
-measured: its card has the criteria and the command.
+These statements fail our criteria as printed and pass them as corrected; most lack a condition. The
+cards have the other numbers.
 
-| where | as printed | as measured |
+| where | as printed | as corrected |
 |---|---|---|
 {rows}
 """
@@ -210,13 +209,18 @@ def _title(page: str) -> str:
 
 def _corrections(records: Iterable[Record], twice: dict[str, Record]) -> str:
     rows = [
-        (f"[{_place(record)}]({page_of(record)}.md#{record['id']})", line.says, filled(line.found, claim))
+        (f"[{_place(record)}]({page_of(record)}.md#{record['id']})", line.says, _first(filled(line.found, claim)))
         for record in records
         for line, claim in _claims(record, twice)
         if claim["verdict"] == Verdict.CORRECTED
     ]
     cells = ([cell.replace("|", "\\|") for cell in row] for row in rows)  # |x| is no end of a cell
     return CORRECTIONS.format(rows="\n".join(f"| {' | '.join(row)} |" for row in cells))
+
+
+def _first(text: str) -> str:
+    """Its first sentence: a correction, whose card has the other numbers."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text)[0]
 
 
 def _place(record: Record) -> str:
@@ -258,25 +262,21 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
     shown = STRIP if picture.endswith(".svg") else card.shows + (AGAIN if picture.endswith("-again.png") else "")
     place = place_of(card.id)
     said = not place or place.lower() in title.lower()
-    text += [f"*{shown}*{'' if said else f' In the {_document(record)}: {place}.'}".removeprefix("**").strip(), ""]
+    source = "Source" if page_of(record) == record["document"] else f"Source in the {record['document']}"
+    text += [f"*{shown}*{'' if said else f' {source}: {place}.'}".removeprefix("**").strip(), ""]
     for line, claim in _claims(record, twice):
         mark = "†" if set(line.numbers) & set(revised) else ""
         whose = {"ours": "(ours) ", "question": "(question) ", "paper": ""}[line.kind]
-        note = " Two seeds disagree." if claim["opposed"] else ""
+        note = " The two seeds disagree." if claim["opposed"] else ""
         if claim["verdict"] == Verdict.INCONCLUSIVE and not claim["opposed"]:
             note = f" {reckoning(record, claim['undecided'])}"
         found = filled(line.found, claim)
         text.append(f"- {badge(claim['verdict'])}{mark} {whose}**{line.says}** {found}{note}".rstrip())
-    used = f" Your network: `{card.call}`." if card.call else ""
+    used = f" Call: `{card.call}`." if card.call else ""
     text += ["", f"`splinescope reproduce {card.id}`, {_time(record)}.{used}{_repeat(record, twice)}", ""]
     file = f":file: criteria/{card.id}.csv"
     table = ["```{csv-table}", file, ":header-rows: 1", "```"]
     return [*text, "<details><summary>Criteria</summary>", "", *table, "", "</details>", ""]
-
-
-def _document(record: Record) -> str:
-    """What a reader calls it: an essay, a survey or a paper."""
-    return {"essay": "essay", "survey": "survey"}.get(record["document"], "paper")
 
 
 def badge(verdict: str) -> str:
@@ -291,13 +291,13 @@ def _time(record: Record) -> str:
 
 def _repeat(record: Record, twice: dict[str, Record]) -> str:
     if record["id"] not in twice:
-        return ""
+        return " Run with one seed."
     other = [
         f"claim {i} {claim['again']}"
         for i, (_, claim) in enumerate(_claims(record, twice), 1)
         if claim["opposed"] or claim["again"] != claim["verdict"]
     ]
-    return f" Another seed: {', '.join(other)}." if other else " Seeds agree."
+    return f" Another seed: {', '.join(other)}." if other else ""
 
 
 def _criteria(record: Record) -> str:
