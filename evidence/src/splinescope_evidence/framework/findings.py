@@ -37,7 +37,9 @@ INTRODUCED = {
 }
 """What a reader should know before the first card of a page."""
 
-STRIP = "A row per claim: the number or interval that decides it, and its threshold (dashed). The shaded side holds."
+STRIP = (
+    "A row per claim: the number or interval that decides it, and its threshold (dashed). On the shaded side, it holds."
+)
 """The caption of a strip of intervals."""
 
 AGAIN = " Shown: the run with another seed."
