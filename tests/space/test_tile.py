@@ -159,6 +159,13 @@ def test_scale_does_not_matter(scale):
     assert plain.complete
 
 
+def test_the_ball_about_an_input_on_a_fold_has_radius_zero_without_a_sign() -> None:
+    for seed in range(8):
+        net = mlp(3, 8, 2, seed=seed)
+        nn.init.zeros_(net[0].bias)
+        assert "radius 0 about" in repr(ss.tile_at(net, np.zeros(3)))
+
+
 def test_balls_and_boundedness_of_a_square():
     """|x| and |y| below 1: the tile of zero is a square, one of (3, 0) a half strip."""
     net = nn.Sequential(nn.Hardtanh(), nn.Linear(2, 1)).double()

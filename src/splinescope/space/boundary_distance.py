@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -167,24 +166,23 @@ def _of_one(program: Program, x: np.ndarray, norm: float, time_limit: float | No
     if (_leads(values, winner) <= RTOL * np.abs(values).max()).any():  # a tie, be it one of the whole tile
         return 0.0, 0.0, x, 1
     tiles = Tiles(cell_at(program, x))
-    attack = Clock(None if time_limit is None else _ATTACK * time_limit)
-    point, upper = _attack(program, x, winner, norm, tiles[0], lambda: attack.is_over)
+    point, upper = _attack(program, x, winner, norm, tiles[0], Clock(time_limit and _ATTACK * time_limit))
     lower, seen = safe_radius(tiles[0].space, lambda rows: _leads(rows, winner), norm, upper, lambda: clock.is_over), 0
 
     def reach() -> float:
         return -1.0 if clock.is_over else upper
 
     try:
-        for number, far in by_distance(tiles, norm, reach):
+        for number, far in by_distance(tiles, norm, reach, clock):
             lower, seen = max(lower, far), seen + 1
             say(lower, seen)
-            nearer = _boundary_in(tiles[number], winner, norm, upper)
+            nearer = _boundary_in(tiles[number], winner, norm, upper, clock)
             if nearer is not None:
                 upper, point = nearer[0], x + nearer[1].reshape(x.shape)
         if not clock.is_over:
             lower = upper  # no tile nearer than the boundary is left
-    except UnresolvedError:  # of a tile behind very thin walls: the bounds stay what they are
-        if seen == 1:
+    except UnresolvedError:  # of a tile behind very thin walls, or in time: the bounds stay what they are
+        if seen == 1 and not clock.is_over:
             raise
     return min(lower, upper), upper, point, seen
 
@@ -201,7 +199,7 @@ def _leads(values: np.ndarray, winner: int) -> np.ndarray:
     return np.asarray(values[:, [winner]] - np.delete(values, winner, 1))
 
 
-def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[float, np.ndarray] | None:
+def _boundary_in(cell: Cell, winner: int, norm: float, upper: float, clock: Clock) -> tuple[float, np.ndarray] | None:
     """Distance and change `[D]` of the nearest input in a tile with another class, if nearer than `upper`."""
     leads, slopes = _leads(cell.rows.values[None], winner)[0], _leads(cell.rows.slopes.T, winner).T
     walls, above = cell.polytope.kept
@@ -216,7 +214,7 @@ def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[fl
             point = nearest(normals, heights)
             found = None if point is None else (float(np.linalg.norm(point)), cell.space.directions(point[None])[0])
         else:
-            place = nearest_in_box(cell.space.directions(normals), heights)
+            place = nearest_in_box(cell.space.directions(normals), heights, seconds=clock.left)
             found = None if place is None else (place[1], place[0])
         if found is not None and found[0] < upper:
             upper, best = found[0], found
@@ -224,7 +222,7 @@ def _boundary_in(cell: Cell, winner: int, norm: float, upper: float) -> tuple[fl
 
 
 def _attack(
-    program: Program, x: np.ndarray, winner: int, norm: float, cell: Cell, stop: Callable[[], bool]
+    program: Program, x: np.ndarray, winner: int, norm: float, cell: Cell, clock: Clock
 ) -> tuple[np.ndarray, float]:
     """An input of another class near x, and its distance: nan and inf if none is found.
 
@@ -235,7 +233,7 @@ def _attack(
     """
     space, best, least = cell.space, np.full_like(x, np.nan), math.inf
     for rank in range(_RIVALS):
-        point = None if stop() else _beyond(program, x, winner, norm, cell.rows.noise, rank)
+        point = None if clock.is_over else _beyond(program, x, winner, norm, cell.rows.noise, rank)
         if point is None:
             continue
         near, far = 0.0, 1.0
@@ -250,7 +248,8 @@ def _attack(
                 best, least = x + change.reshape(x.shape), upper
             place = space.coordinates((x + (1 - _NUDGE) * change.reshape(x.shape))[None])[0]
             there = Cell(space, space.rows(at_point(place)).of(0), place)
-            nearer = None if norm != 2 or stop() else _boundary_in(there, winner, norm, (1 - _MET) * upper)
+            ends = norm != 2 or clock.is_over
+            nearer = None if ends else _boundary_in(there, winner, norm, (1 - _MET) * upper, clock)
             if nearer is None:
                 break
             upper, change = nearer

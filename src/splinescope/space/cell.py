@@ -95,7 +95,7 @@ class Cell:
         polytope.state[(polytope.state == 1) & (begins >= reach) & np.isfinite(reach)] = -1
         return not stopped
 
-    def distance(self, wall: int, norm: float = 2) -> tuple[float, np.ndarray | None]:
+    def distance(self, wall: int, norm: float = 2, seconds: float | None = None) -> tuple[float, np.ndarray | None]:
         """Distance of the origin to a facet, and where it is nearest, as a change of the input `[D]`.
 
         What it tells about the halfspace is noted: the tile may not touch it, or touch it in the middle of a facet.
@@ -105,7 +105,7 @@ class Cell:
         row = int(kept[:wall].sum())
         normals, heights = polytope.normals[kept], polytope.heights[kept]
         if norm != 2:
-            found = nearest_in_box(self.space.directions(normals), heights, row)
+            found = nearest_in_box(self.space.directions(normals), heights, row, seconds=seconds)
             return (np.inf, None) if found is None else (found[1], found[0])
         point = nearest_on_face(normals, heights, row)
         if point is None:

@@ -19,6 +19,7 @@ from ..support.progress import Progress, telling
 from ..tiling.measures.region_counts import zaslavsky
 from .affine_rows import Pattern
 from .cell import cell_at
+from .polytope import UnresolvedError
 from .search import Tiles, by_distance, by_hops
 from .tile import Tile, checked_network, started
 
@@ -34,7 +35,8 @@ class TileGraph(Result):
         sites: The network's sites, in execution order.
         hops: `[K]` facets on a shortest way from tile 0, if they were explored by hops; else -1.
         distances: `[K]` distance of each tile from x, if they were explored by radius; else nan.
-        complete: Whether these are all tiles that were asked for; False if `max_tiles` or `time_limit` came first.
+        complete: Whether these are all tiles that were asked for.
+        stopped: Else what came first: a limit, or a tile whose walls are too close together for float64.
         ties: How many further tiles begin at the radius, up to rounding: they touch the ball, or meet it in a sliver.
     """
 
@@ -43,6 +45,7 @@ class TileGraph(Result):
     hops: np.ndarray
     distances: np.ndarray
     complete: bool
+    stopped: str
     ties: int
     _tiles: Tiles = field(repr=False)
 
@@ -97,7 +100,7 @@ class TileGraph(Result):
         """How many tiles, by hops or distance."""
         if (self.hops >= 0).all():
             layers = ", ".join(f"{n:,}" for n in np.bincount(self.hops))
-            return f"{self!r}\nBy hops from the tile of x: {layers}.\n{self.assurance}"
+            return f"{self!r}\nBy hops from the tile of x: {layers}.{_tied(self)}\n{self.assurance}"
         return f"{self!r}\nThe farthest is {np.nanmax(self.distances):.4g} from x.{_tied(self)}\n{self.assurance}"
 
 
@@ -115,6 +118,7 @@ class BallTiles(Result):
         norm: 2 or infinity.
         input_size: D.
         complete: Whether all were counted.
+        stopped: Else what came first: a limit, or a tile whose walls are too close together for float64.
     """
 
     tiles: int
@@ -125,6 +129,7 @@ class BallTiles(Result):
     norm: float
     input_size: int
     complete: bool
+    stopped: str
 
     @property
     def certainty(self) -> Certainty:
@@ -154,9 +159,9 @@ class BallTiles(Result):
 
 
 def _tied(found: TileGraph | BallTiles) -> str:
-    """Names the ties of a search."""
-    more = "" if found.complete else "At least "
-    return f" {more}{counted(found.ties, 'more tile')} at its edge, within rounding." if found.ties else ""
+    """Names the ties of a search, and what stopped it."""
+    more, ending = ("", "") if found.complete else ("At least ", f" Stopped: {found.stopped}")
+    return (f" {more}{counted(found.ties, 'more tile')} at its edge, within rounding." if found.ties else "") + ending
 
 
 def explore(
@@ -184,7 +189,7 @@ def explore(
         progress: As in `tessellate`.
 
     Returns:
-        The graph; where a limit stopped it, `complete` is False and what is there is exact.
+        The graph; where something `stopped` it, `complete` is False and what is there is exact.
 
     Cost: about 0.1 ms a tile of a network with tens of units; in large ones what `tile_at` costs for each tile whose
     neighbors are asked for.
@@ -197,11 +202,11 @@ def explore(
     """
     if hops is not None and radius is not None:
         raise InputError("give hops or radius, not both.")
-    tiles, far, complete, ties = _search(model, x, hops, radius, 2, max_tiles, time_limit, progress)
+    tiles, far, stopped, ties = _search(model, x, hops, radius, 2, max_tiles, time_limit, progress)
     tiles.forget(len(far))
     none, space = np.full(len(far), np.nan), tiles[0].space
     steps, distances = (far.astype(np.int64), none) if radius is None else (np.full(len(far), -1), far)
-    return TileGraph(space.origin, space.program.sites, steps, distances, complete, ties, tiles)
+    return TileGraph(space.origin, space.program.sites, steps, distances, not stopped, stopped, ties, tiles)
 
 
 def tiles_in_ball(
@@ -237,19 +242,19 @@ def tiles_in_ball(
     Reference: Balestriero, Humayun, Baraniuk, "On the Geometry of Deep Learning", on local complexity.
     """
     radius, norm = check_positive(radius, "radius"), check_norm(norm)
-    tiles, far, complete, ties = _search(model, x, None, radius, norm, max_tiles, time_limit, progress)
+    tiles, far, stopped, ties = _search(model, x, None, radius, norm, max_tiles, time_limit, progress)
     sites = zip(*(tiles[number].rows.pattern for number in range(len(far))), strict=True)
     folds = sum(int((np.stack(patterns) != patterns[0]).any(0).sum()) for patterns in sites)
     space = tiles[0].space
     units = sum(site.units for site in space.program.sites)
-    return BallTiles(len(far), ties, folds, units, radius, norm, space.origin.size, complete)
+    return BallTiles(len(far), ties, folds, units, radius, norm, space.origin.size, not stopped, stopped)
 
 
 def _search(
     model: object, x: Any, hops: int | None, radius: float | None, norm: float, max_tiles: int | None,
     time_limit: float | None, progress: Progress | bool | None,
-) -> tuple[Tiles, np.ndarray, bool, int]:  # fmt: skip
-    """Tiles; hops or distances of those that were asked for, `[K]`; whether that is all; how many tie at the radius."""
+) -> tuple[Tiles, np.ndarray, str, int]:  # fmt: skip
+    """Tiles; hops or distances of those asked for, `[K]`; what stopped it ("": nothing); how many tie at the radius."""
     for name, value in (("hops", hops), ("max_tiles", max_tiles)):
         if value is not None:
             check_whole(value, name)
@@ -258,7 +263,7 @@ def _search(
     network, point = checked_network(model, x)
     tiles = Tiles(cell_at(network.program(), point))
     far: list[float] = []
-    complete, edge = True, 0.0 if radius is None else _EDGE * radius
+    stopped, edge = "", 0.0 if radius is None else _EDGE * radius
     with telling(progress, "exploring") as tell:
 
         def stop() -> bool:
@@ -268,15 +273,22 @@ def _search(
         found = (
             by_hops(tiles, stop, hops)
             if radius is None
-            else by_distance(tiles, norm, lambda: -1.0 if stop() else radius + edge)
+            else by_distance(tiles, norm, lambda: -1.0 if stop() else radius + edge, clock)
         )
-        for number, away in found:
-            complete = max_tiles is None or number < max_tiles
-            if not complete:
-                break
-            far.append(away)
+        try:
+            for number, away in found:
+                if max_tiles is not None and number >= max_tiles:
+                    stopped = f"max_tiles={max_tiles} reached."
+                    break
+                far.append(away)
+        except UnresolvedError as error:
+            if len(far) == 1 and not clock.is_over:
+                raise
+            stopped = str(error)
+    if clock.is_over:
+        stopped = f"{clock.reached}."
     inside = len(far) if radius is None else int(np.searchsorted(far, radius - edge))
-    return tiles, np.array(far[:inside]), complete and not clock.is_over, len(far) - inside
+    return tiles, np.array(far[:inside]), stopped, len(far) - inside
 
 
 def check_norm(norm: float) -> float:

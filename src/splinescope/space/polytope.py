@@ -21,20 +21,20 @@ from ..support.errors import InputError, SplinescopeError
 from ._kernels import REDUNDANT, ROUNDING, decide, nonnegative, shoot, typical
 
 _RANK = 1e-10  # of the largest singular value
-_NUMBERS = 1 << 22  # of a block of rays
+_NUMBERS = 1 << 19  # of a block of rays
 _AT_ONCE = 1 << 17  # numbers in rows that are decided between two looks at the clock
 _INSIDE = 1e-11  # of a height and of the point: a constraint that is violated by less holds
 # the least that HiGHS takes
 _PRECISE: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _NOWHERE = 1e-10  # residual of a set without points
-_INFEASIBLE, _UNBOUNDED = 2, 3  # of scipy's programs
+_OUT_OF_TIME, _INFEASIBLE, _UNBOUNDED = 1, 2, 3  # of scipy's programs
 
 Stop = Callable[[float], bool]
 """Told the share done; True ends the work."""
 
 
 class UnresolvedError(InputError):
-    """Walls that float64 cannot tell apart from where they are seen."""
+    """Walls that float64 cannot tell apart from where they are seen, or not in the time that is left."""
 
 
 @dataclass(eq=False)
@@ -66,6 +66,8 @@ class Polytope:
         rays = np.concatenate([-rows[self.state < 0, :-1], random])
         together = max(1, _NUMBERS // len(rows))
         for start in range(0, len(rays), together):
+            if stop(0.0):
+                return False
             ways = rays[start : start + together] @ span
             shoot(self.normals, self._above, self.center, ways, self.state, self.points)
         return self._decide(np.flatnonzero(self.state < 0), stop)
@@ -97,9 +99,14 @@ class Polytope:
         scale = max(typical(self.heights), float(np.linalg.norm(self.center)))
         if not ROUNDING * scale < REDUNDANT * unit:
             raise UnresolvedError(
-                f"x is too far away for float64 to tell this tile's walls: they are some {scale:.1e} from x and "
-                f"{unit:.1e} from the tile's center. Take an x nearer to the folds."
+                f"float64 cannot tell the walls of a tile apart: they are some {scale:.1e} from x and {unit:.1e} from "
+                "the tile's center. Take an x nearer to the folds."
             )
+        axes = self.normals[np.count_nonzero(self.normals, axis=1) == 1]
+        if len(axes) and (axes.max(0) > 0).all() and (axes.min(0) < 0).all():  # a box: each row is in some relation
+            rows = np.column_stack([self.normals, self._above / unit])
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+            return rows, np.ones(len(rows), bool), np.eye(self.normals.shape[1]), unit
         left, sizes, right = np.linalg.svd(self.normals, full_matrices=False)
         rank = int((sizes > _RANK * sizes[0]).sum())
         left, sizes, right = left[:, :rank], sizes[:rank], right[:rank]
@@ -130,17 +137,23 @@ class Polytope:
         return True
 
 
-def program(cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positive: int = 0,
-              face: tuple[np.ndarray, float] | None = None) -> tuple[np.ndarray, float] | None:  # fmt: skip
+def program(
+    cost: np.ndarray, upper: np.ndarray, limits: np.ndarray, *, positive: int = 0,
+    face: tuple[np.ndarray, float] | None = None, seconds: float | None = None,
+) -> tuple[np.ndarray, float] | None:  # fmt: skip
     """Where `cost @ v` is least with `upper @ v <= limits`, and that value; None if nowhere, or without bound.
 
-    The last `positive` variables are at least 0; `face` is a row and the value it must have.
+    The last `positive` variables are at least 0; `face` is a row and the value it must have. Raises `UnresolvedError`
+    after so many seconds.
     """
     bounds: list[tuple[float | None, float | None]] = [(None, None)] * (len(cost) - positive) + [(0, None)] * positive
     row, value = (None, None) if face is None else (face[0][None], np.array([face[1]]))
+    options: Any = _PRECISE if seconds is None else {**_PRECISE, "time_limit": seconds}
     for method in ("highs", "highs-ipm"):  # the simplex method loses its way in one of some thousands
         found = linprog(cost, A_ub=upper, b_ub=limits, A_eq=row, b_eq=value, bounds=bounds, method=method,
-                        options=_PRECISE)  # fmt: skip
+                        options=options)  # fmt: skip
+        if found.status == _OUT_OF_TIME and seconds is not None:
+            raise UnresolvedError("time_limit reached within a linear program.")
         if found.status in (_INFEASIBLE, _UNBOUNDED):
             return None
         if found.success and found.x is not None:
@@ -209,7 +222,9 @@ def nearest_on_face(normals: np.ndarray, heights: np.ndarray, row: int) -> np.nd
     return None if found is None else found - height * normal
 
 
-def nearest_in_box(normals: np.ndarray, heights: np.ndarray, row: int | None = None) -> tuple[np.ndarray, float] | None:
+def nearest_in_box(
+    normals: np.ndarray, heights: np.ndarray, row: int | None = None, *, seconds: float | None = None
+) -> tuple[np.ndarray, float] | None:
     """The point nearest to the origin in the maximum norm, and its distance; on one hyperplane if `row` is given."""
     lengths = np.abs(normals).sum(1)
     first = int(np.argmin(heights / lengths)) if row is None else row
@@ -224,7 +239,7 @@ def nearest_in_box(normals: np.ndarray, heights: np.ndarray, row: int | None = N
     given = np.hstack([-normals, np.zeros((len(normals), 1))])
     face = None if row is None else (-given[row], -float(heights[row]))
     limits = np.concatenate([heights, np.zeros(2 * size)])
-    found = program(np.eye(size + 1)[-1], np.vstack([given, bounds]), limits, positive=1, face=face)
+    found = program(np.eye(size + 1)[-1], np.vstack([given, bounds]), limits, positive=1, face=face, seconds=seconds)
     return None if found is None else (unit * found[0][:-1], unit * found[1])
 
 

@@ -12,8 +12,10 @@ import torch
 from torch import nn
 
 from ..network import trace
+from ..tiling.engine.time_limit import Clock
 from ..tiling.measures.differentiate import jacobians
 from .cell import Cell, cell_at, cells_behind
+from .polytope import UnresolvedError
 
 _NUMBERS = 1 << 20  # in the widest site of tiles that are read together: 8 MB
 
@@ -78,7 +80,10 @@ class Tiles:
                 other = self.number_behind(cell, wall)
                 if other is not None and (other < 0 or (min(first, other), max(first, other)) in found):
                     continue
-                if not cell.polytope.is_facet(wall):
+                try:
+                    if not cell.polytope.is_facet(wall):
+                        continue
+                except UnresolvedError:  # a tile too thin for it; from its neighbor the wall is seen
                     continue
                 if other is None:
                     other = self._number.get(cell.across(wall).rows.key, -1)
@@ -103,7 +108,7 @@ def by_hops(tiles: Tiles, stop: Callable[[], bool], hops: int | None = None) -> 
         place += 1
 
 
-def by_distance(tiles: Tiles, norm: float, reach: Callable[[], float]) -> Iterator[tuple[int, float]]:
+def by_distance(tiles: Tiles, norm: float, reach: Callable[[], float], clock: Clock) -> Iterator[tuple[int, float]]:
     """(number, distance) of tiles in order of their distance from the origin, as long as it is below `reach()`.
 
     A tile is nearest to the origin at a facet through which a straight way enters it, so that a queue of facets meets
@@ -136,7 +141,7 @@ def by_distance(tiles: Tiles, norm: float, reach: Callable[[], float]) -> Iterat
         if (known is not None and known >= 0) or cell.polytope.state[wall] == 0:
             continue
         if not is_exact:
-            exact = max(far, cell.distance(wall, norm)[0])
+            exact = max(far, cell.distance(wall, norm, clock.left)[0])
             if exact < reach() and cell.polytope.is_facet(wall):
                 heapq.heappush(queue, (exact, next(order), number, wall, True))
             continue
@@ -157,4 +162,4 @@ def load_once() -> None:
     jacobians(program, x)
     for row in x:
         list(by_hops(Tiles(cell_at(program, row)), lambda: False))
-        list(by_distance(Tiles(cell_at(program, row)), 2, lambda: 1.0))
+        list(by_distance(Tiles(cell_at(program, row)), 2, lambda: 1.0, Clock()))

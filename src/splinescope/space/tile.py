@@ -266,7 +266,8 @@ def tile_at(
             hundreds of dimensions give a `time_limit` too.
         nearest: Keep only so many hyperplanes, the nearest to x, for networks whose halfspaces do not fit into memory.
             The result is exact within the tile's `reach`, which is 0 where more folds than that pass through x.
-        time_limit: Seconds after which the halfspaces not looked at are left `undecided`.
+        time_limit: Seconds after which the halfspaces not looked at are left `undecided`; or one step more, such as
+            the singular values of all halfspaces (0.3 s for 784-200x4 without a box).
         progress: As in `tessellate`.
 
     Raises:

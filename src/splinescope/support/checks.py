@@ -123,7 +123,7 @@ def as_points(points: Any, dimension: int) -> np.ndarray:
 def check_positive(value: float, name: str) -> float:
     """`value` as a float, refused unless it is a finite number > 0."""
     try:
-        number = float(value) if not isinstance(value, str) else np.nan
+        number = float(value) if not isinstance(value, (bool, str)) else np.nan
     except (TypeError, ValueError):
         number = np.nan
     if not (np.isfinite(number) and number > 0):
