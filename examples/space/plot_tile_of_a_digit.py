@@ -3,8 +3,8 @@ Which changes of a digit cross which fold?
 ==========================================
 
 A network of 64 pixels has one affine map on the tile of this digit. `tile_at` finds the tile's real walls among the
-folds of all units; each wall is drawn as the least change of the image that crosses it. Below, the least change that
-alters the answer, between its proven bounds.
+folds of all units; each wall is drawn as the smallest change of the image that crosses it. Below, the smallest change
+that alters the answer, between its proven bounds.
 """
 
 import matplotlib.pyplot as plt

@@ -28,14 +28,14 @@ def as_float64_array(value: Any, name: str) -> np.ndarray:
         raise InputError(f"{name} must be numbers (array, tensor or nested lists), got None.")
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy() if value.dtype != torch.bfloat16 else value.detach().float().cpu().numpy()
+    got = type(value).__name__
     try:
         if np.iscomplexobj(value):
+            got = "complex numbers"
             raise TypeError
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{name} must be numbers (array, tensor or nested lists), got {type(value).__name__}."
-        ) from error
+        raise InputError(f"{name} must be numbers (array, tensor or nested lists), got {got}.") from error
     check_finite(array, name)
     return array
 
