@@ -97,18 +97,20 @@ def _row(size: Size, kind: str, depth: int, seed: int) -> dict[str, Any]:
 
 def draw(numbers: dict[str, Any]) -> Any:
     figure, (left, right) = subplots(2)
-    for kind, marker in zip(numbers["rows"], "osv", strict=True):
-        rows = numbers["rows"][kind]
-        depths = sorted({row["depth"] for row in rows})
-        for ax, key in ((left, "rank"), (right, "accuracy")):
-            means = [np.mean([row[key] for row in rows if row["depth"] == depth]) for depth in depths]
-            ax.plot(depths, means, marker=marker, label=kind)
-    left.set_yscale("log")
-    left.set_ylabel("rank at initialization (tolerance 1e-2)")
-    right.set_ylabel(f"train accuracy after {numbers['steps']} steps")
+    looks = dict(zip(KINDS, (("o", "#0072b2"), ("s", "#d55e00"), ("D", "#e69f00")), strict=True))  # as in Figure 2
+    for ax, key in ((left, "rank"), (right, "accuracy")):
+        for place, (kind, (marker, color)) in enumerate(looks.items()):
+            values = [row[key] for row in numbers["rows"][kind]]
+            ax.plot(place + np.linspace(-0.2, 0.2, len(values)), values, marker, color=color, alpha=0.8)
+        ax.set_xticks(range(len(KINDS)), list(KINDS))
+        ax.set_xlim(-0.5, len(KINDS) - 0.5)
+    layers = numbers["rows"]["He"][0]["depth"]
+    left.set(yscale="log", ylabel="rank at initialization (tolerance 1e-2)")
+    right.set(ylim=(0, 1.05), ylabel=f"train accuracy after {numbers['steps']} steps")
+    right.axhline(0.1, color="0.5", linestyle="--", linewidth=1)
+    right.text(-0.45, 0.12, "guessing", color="0.4", fontsize="small")
     for ax in (left, right):
-        ax.set_xlabel("hidden layers")
-        ax.legend(frameon=False, fontsize="small")
+        ax.set_xlabel(f"network of {layers} hidden layers")
     return figure
 
 
