@@ -78,7 +78,7 @@ def tessellate(
             ended the first one.
         out: A file to write the tiling to, as `Tiling.save` does; what is returned is mapped from it. Lines and planes
             are written as their parts are finished (ten million tiles: some 1.2 GB of memory). A max-pool and workers
-            need the whole once more. The file is whole or not there at all.
+            need the whole once more; beyond planes it is held, some 2 kB a tile in 5-D. The file is whole or not there.
         output: Which tensor is meant where a module returns several: its index or its name (see `trace`).
 
     Raises:
