@@ -160,7 +160,7 @@ def _tile(
     _ = program.fingerprint  # reads all weights: within the time limit, not after it
     with one_torch_thread(), torch.no_grad():
         probes = torch.from_numpy(placed(view, probe_points(program, view.domain)))
-        plan = make_plan(program, probes, options.rtol, options.rows, view.dimension, corners=len(view.domain))
+        plan = make_plan(program, probes, options.rtol, options.rows, view.dimension)
         engine = Engine(plan, program.output, options.chunk_bytes, None if keep is None else keep(plan))
         first = engine.start_on(view, program.input)
         with telling(options.progress, "tiling") as report:

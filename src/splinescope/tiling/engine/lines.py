@@ -192,7 +192,7 @@ def line_meshes(
         return None
     ends = np.concatenate([view.domain for view in views]).reshape(len(views), 2, 1)
     probes = np.concatenate([ends, np.matmul(probe_weights(program, 2, 1), ends)], 1)
-    plan = make_plan(program, torch.from_numpy(_inputs(views, probes)), rtol, rows, 1, len(views), 2)
+    plan = make_plan(program, torch.from_numpy(_inputs(views, probes)), rtol, rows, 1, len(views))
     needed = [fold.site.units * size for fold, size in zip(plan.folds, plan.layout.row_bytes, strict=False)]
     if plan.factored or max(needed, default=0) > _LONG_TIMES * chunk_bytes:
         return None

@@ -158,17 +158,15 @@ def is_connected(program: Program) -> bool:
 
 
 def make_plan(
-    program: Program, probes: Tensor, rtol: float, rows: str = "auto", dimension: int = 2, lines: int | None = None,
-    corners: int | None = None,
-) -> Plan:  # fmt: skip
+    program: Program, probes: Tensor, rtol: float, rows: str = "auto", dimension: int = 2, lines: int | None = None
+) -> Plan:
     """Run the probes once, to learn the size of the terms that each pre-activation is summed from.
 
-    A unit is zero where it is below `rtol` times the largest sum of absolute terms, |W| |x| + |b|, that it has
-    at any probe: that is the scale of its rounding error, and it is the same for every chunk. (The row of the
-    vertex itself would not do: where all folds meet, the whole row is rounding noise.) If the probes are those of so
-    many `lines`, one line after the other, each has tolerances of its own; not for programs with a tournament.
-    If the first probes (of each line) are all `corners` of the domain, the terms of the first segment, which are
-    convex, are the largest there.
+    A unit is zero where it is below `rtol` times its sum of absolute terms, |W| |x| + |b|, where |x| is the largest
+    that each number is at any probe: that is the scale of its rounding error, and it is the same for every chunk. (The
+    row of the vertex itself would not do: where all folds meet, the whole row is rounding noise.) If the probes are
+    those of so many `lines`, one line after the other, each has tolerances of its own; not for programs with a
+    tournament.
     """
     layout = _layout_of(program)
     tolerances: list[np.ndarray] = []
@@ -187,13 +185,12 @@ def make_plan(
                 value, limits = _small_probes(segment.small, known.numpy(), lines)
             elif segment.fold is not None:
                 x = segment.fold.run(known)
-                value, limits = step.run(x), _largest(step.magnitude(x.abs()), lines)
+                value, limits = step.run(x), step.magnitude(_largest(x, lines))
             else:  # in whole groups: with the bits that rows of the engine have
                 value = step.run(torch.constant_pad_nd(known, (0, 0, 0, missing(len(known)))))[: len(known)]
-                ends = known.reshape(lines or 1, -1, known.shape[1])[:, :corners].reshape(-1, known.shape[1])
-                limits = _largest(step.magnitude(ends.abs()), lines)
+                limits = step.magnitude(_largest(known, lines))
             first = value.numpy() if segment.fold is None else first
-            tolerances.append(_above_zero(rtol * limits, tolerances))
+            tolerances.append(_above_zero(rtol * _flat(limits, lines), tolerances))
             tie_tolerances.append([])
             live = {step.output: value}
             if counted and value.shape[1] >= _LEAST:
@@ -202,14 +199,14 @@ def make_plan(
         values = dict(live)
         if segment.fold is not None:
             values[segment.fold.output] = segment.fold.run(*(values[name] for name in segment.fold.inputs))
-        sizes = {name: value.abs() for name, value in values.items()}
+        sizes = {name: _largest(value, lines) for name, value in values.items()}
         for step in segment.steps:
             values[step.output] = step.run(*(values[name] for name in step.inputs))
             sizes[step.output] = step.magnitude(*(sizes[name] for name in step.inputs))
         if segment.next_fold is not None:
             fold = segment.next_fold
-            tolerance = rtol * _largest(fold.cut_magnitude(*(sizes[name] for name in fold.inputs)), lines)
-            tolerances.append(_above_zero(tolerance, tolerances))
+            limits = fold.cut_magnitude(*(sizes[name] for name in fold.inputs))
+            tolerances.append(_above_zero(rtol * _flat(limits, lines), tolerances))
             if counted and fold.site.units >= _LEAST:
                 crossing.append(_both_signs(fold.cuts(*(values[name] for name in fold.inputs))))
         zeros = dict(zip((fold.output for fold in layout.folds), tolerances, strict=False))
@@ -223,12 +220,12 @@ def make_plan(
 
 def _small_probes(
     product: tuple[bool, np.ndarray, np.ndarray], x: np.ndarray, lines: int | None
-) -> tuple[Tensor, np.ndarray]:
-    """Values `[probes, U]` behind a small product, and what `_largest` says of the sums of absolute terms."""
+) -> tuple[Tensor, Tensor]:
+    """Values `[probes, U]` behind a small product, and the largest sums of absolute terms at any probe (of a line)."""
     size, units = product[1].shape
     values, limits = np.empty((len(x), units)), np.zeros((lines or 1, units))
     kernels.multiply_probes(x, *product, np.empty(size + 1, np.int64), np.empty(units), values, limits)
-    return torch.from_numpy(values), limits[0] if lines is None else limits
+    return torch.from_numpy(values), torch.from_numpy(limits)
 
 
 def _both_signs(cuts: Tensor) -> int:
@@ -241,9 +238,14 @@ def _above_zero(tolerance: np.ndarray, before: list[np.ndarray]) -> np.ndarray:
     return tolerance if not before or tolerance.all() else np.where(tolerance > 0.0, tolerance, before[-1].max())
 
 
-def _largest(sizes: Tensor, lines: int | None) -> np.ndarray:
-    """`[U]` the largest of sizes `[probes, U]`, or `[lines, U]` those of each line."""
-    return (sizes.amax(0) if lines is None else sizes.reshape(lines, -1, sizes.shape[1]).amax(1)).numpy()
+def _largest(values: Tensor, lines: int | None) -> Tensor:
+    """`[lines or 1, ...]` the largest size of each number at any probe (of a line)."""
+    return values.reshape(lines or 1, -1, *values.shape[1:]).abs().amax(1)
+
+
+def _flat(limits: Tensor, lines: int | None) -> np.ndarray:
+    """`[U]` or `[lines, U]` as an array."""
+    return limits.numpy() if lines is not None else limits[0].numpy()
 
 
 def factored_folds(
