@@ -5,6 +5,7 @@ import math
 import resource
 from pathlib import Path
 
+import numpy as np
 import pytest
 from torch import nn
 
@@ -25,7 +26,7 @@ def opened(folder: Path) -> Journal:
 
 def test_infinite_values_and_nan_are_read_as_they_were_written(tmp_path: Path) -> None:
     journal = opened(tmp_path)
-    for step, value in enumerate((math.inf, -math.inf, math.nan, 1e308)):
+    for step, value in enumerate((np.float32(math.inf), -math.inf, math.nan, 1e308)):
         journal.append(record(step, value))
     read = [each["train"] for each in opened(tmp_path).records]
     assert read[:2] == [math.inf, -math.inf]

@@ -11,6 +11,7 @@ import splinescope as ss
 from splinescope.plot import _fewer, frame
 from splinescope.tiling.measures.quantities import QUANTITIES
 from tests.browser import PIXELS, becomes, colors, rest
+from tests.studio.conftest import write_onnx
 
 TO_CLIENT = """([x, y]) => { const box = view.overlay.getBoundingClientRect(), at = view.toScreen(x, y)
 return [box.left + at[0], box.top + at[1]] }"""
@@ -90,6 +91,9 @@ def test_a_page_is_named_after_its_model_and_needs_nothing_else(tmp_path):
     text = (tmp_path / "named.html").read_text()
     assert "<title>Bent</title>" in text
     assert not re.search(r"https?://|//cdn|src=|@import", re.sub(r'id="data">[^<]*<', "", text))  # of no other machine
+    write_onnx(tmp_path / "a <b>.onnx", (2, 3, 2), seed=0)
+    ss.tessellate(ss.load(tmp_path / "a <b>.onnx"), view).to_html(tmp_path / "file.html")
+    assert "<title>a &lt;b&gt;</title>" in (tmp_path / "file.html").read_text()
     named.save(tmp_path / "tiling")
     ss.load_tiling(tmp_path / "tiling").to_html(tmp_path / "unknown.html")
     assert "<title>Tiling</title>" in (tmp_path / "unknown.html").read_text()

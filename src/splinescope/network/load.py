@@ -45,6 +45,8 @@ def load(
     if path.stat().st_size == 0:
         raise FileFormatError(f"{path} is empty.")
     models: Sequence[nn.Module]
+    if not isinstance(fixed, Mapping | None):
+        raise InputError(f"fixed must give inputs by name, {{name: array}}, got {type(fixed).__name__}.")
     with reading(path):
         if path.suffix.lower() == ".onnx":
             from .files.onnx import read_onnx
@@ -62,6 +64,7 @@ def load(
             raise FileFormatError(f"path must end in .onnx or .nnet, got {path.name!r}.")
     refused = None
     for model, shape in zip(models, shapes, strict=True):
+        vars(model)["file_stem"] = path.stem  # what pages call it
         try:
             return trace(model.eval(), torch.zeros(2, *shape, dtype=torch.float64), output=output)
         except SeveralOutputs as error:

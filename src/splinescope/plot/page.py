@@ -107,9 +107,10 @@ def write_points_page(
 def _pieces(tiling: Tiling, title: str | None, **options: Any) -> Iterator[bytes]:
     """The page piece by piece: the data of millions of tiles is never there as a whole."""
     viewer = viewer_of(tiling)
-    if title is None:  # the model's class, where the tiling knows its model
+    if title is None:  # the model's file or class, where the tiling knows its model
         module = None if tiling.network is None else tiling.network.module
-        title = "Tiling" if module is None else type(module.whole if isinstance(module, Picked) else module).__name__
+        whole = module.whole if isinstance(module, Picked) else module
+        title = "Tiling" if whole is None else vars(whole).get("file_stem", type(whole).__name__)
     yield from _assembled(viewer, title, viewer.frame(tiling, title=title, **options))
 
 

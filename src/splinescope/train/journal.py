@@ -14,6 +14,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from ..support.errors import FileFormatError, InputError, NotWrittenError
@@ -176,6 +177,7 @@ def _line(record: Record, checksum: int) -> tuple[bytes, int]:
 
 def _plain(value: Any) -> Any:
     """A value as strict JSON has it."""
+    value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

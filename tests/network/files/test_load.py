@@ -268,6 +268,7 @@ def test_all_inputs_of_a_file_but_one_can_be_fixed(tmp_path):
     torch.testing.assert_close(ss.load(path, fixed={"x": [y]})(x), (torch.from_numpy(y) - x).relu())
     for wrong, words in (
         ({"w": y}, "must name inputs"),
+        (y, "must give inputs by name, .* got ndarray"),
         ({"y": y[:2]}, r"must have shape \(N, 3\), got \(2,\)"),
         ({"y": "hello"}, r"fixed\['y'\] must be numbers, got 'hello'"),
     ):
