@@ -9,18 +9,12 @@ import numpy as np
 
 
 def once(number: int, mark: str, common: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """Number 1 dies if a mark (one, or some with colons between) is not there yet; what is in common is not used."""
+    """Number 1 dies while a mark (one, some with colons between, or "": always) is not there yet."""
     for each in mark.split(os.pathsep):
         if number == 1 and not os.path.exists(each):
-            Path(each).touch()
+            if each:
+                Path(each).touch()
             os._exit(9)
-    return {"number": np.array([number])}
-
-
-def always(number: int) -> dict[str, np.ndarray]:
-    """Number 1 dies."""
-    if number == 1:
-        os._exit(9)
     return {"number": np.array([number])}
 
 
