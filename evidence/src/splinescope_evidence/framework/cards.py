@@ -192,7 +192,7 @@ def reckoning(record: dict[str, Any], undecided: list[dict[str, Any]]) -> str:
             sizes.append(max(needed))
     times = min(sizes, default=math.inf)
     if math.isinf(times):
-        return "At the measured values, no sample size would decide it."
+        return "If these values are the true ones, no sample size would decide it."
     if times > 1000:
         return "The effect is so near its threshold that no feasible sample would decide it."
     minutes = times * record["cpu_seconds"] / 60

@@ -269,7 +269,7 @@ def _card(card: Card, record: Record, twice: dict[str, Record], figures: set[str
     for line, claim in _claims(record, twice):
         mark = "†" if set(line.numbers) & set(revised) else ""
         whose = {"ours": "(ours) ", "question": "(question) ", "paper": ""}[line.kind]
-        note = " The two seeds disagree." if claim["opposed"] else ""
+        note = " The run with another seed says the opposite." if claim["opposed"] else ""
         if claim["verdict"] == Verdict.INCONCLUSIVE and not claim["opposed"]:
             note = f" {reckoning(record, claim['undecided'])}"
         found = filled(line.found, claim)
