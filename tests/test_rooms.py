@@ -69,8 +69,6 @@ def imported(path: Path) -> set[tuple[str, ...]]:
 
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]
-
-
 ROOMS = sorted({path.parent for path in FILES})
 
 

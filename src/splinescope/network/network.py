@@ -260,7 +260,8 @@ def _same(raw: Tensor, tensor: Tensor) -> bool:
 
 def snapshot(tensor: Tensor, kept: Tensor | None, path: str) -> Tensor:
     """A copy on the CPU, in float64 if floating and then finite; `kept`, an earlier copy, if that is equal."""
-    tensor = tensor if tensor.layout == torch.strided else tensor.to_dense()  # no sparse tensor can be compared
+    if tensor.layout != torch.strided:
+        raise InputError(f"{path} must be dense, got layout {tensor.layout}; keep {path}.to_dense() instead.")
     if kept is not None and torch.equal(kept, tensor.to("cpu", kept.dtype)):
         return kept
     copy = tensor.to("cpu", torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)

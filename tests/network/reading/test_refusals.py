@@ -225,14 +225,15 @@ def test_batch_norm_without_running_statistics_is_refused():
         ss.trace(nn.BatchNorm1d(3, track_running_stats=False).eval(), torch.zeros(2, 3))
 
 
-def test_weights_that_are_not_finite_are_named():
+def test_weights_that_are_not_finite_or_sparse_are_named():
     model = small()
-    network = ss.trace(model, torch.zeros(1, 3))
-    with torch.no_grad():
-        model[3].bias[1] = float("inf")
+    network, mask = ss.trace(model, torch.zeros(1, 3)), torch.eye(3).to_sparse()
+    model[3].bias.data[1] = float("inf")
     for call in (network.program, lambda: ss.trace(model, torch.zeros(1, 3))):
         with pytest.raises(ss.InputError, match=r"3\.bias must be finite, got 1"):
             call()
+    with pytest.raises(ss.InputError, match=r"must be dense, got .*sparse_coo"):
+        ss.trace(Lambda(lambda x: x @ mask.to_dense()), torch.zeros(1, 3)).program()
 
 
 @pytest.mark.parametrize(

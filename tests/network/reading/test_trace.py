@@ -60,10 +60,9 @@ def test_snapshots_follow_training_and_stay_as_taken():
 
 
 def test_a_snapshot_is_whole_without_the_module():
-    """It owns its numbers, integer ones too, and knows its fingerprint. A sparse tensor beside them does no harm."""
+    """It owns its numbers, integer ones too, and knows its fingerprint."""
     model = small()
     model.register_buffer("order", torch.tensor([2, 0, 1]))
-    model.register_buffer("mask", torch.eye(3).to_sparse())
     picks = nn.Sequential(Lambda(lambda x: x[:, model.order]), model)
     network = ss.trace(picks, torch.zeros(1, 3))
     program, x = network.program(), torch.randn(4, 3)
