@@ -19,7 +19,7 @@ from ..network.reading.export import DidNotRun
 from ..support.checks import as_float64_array, check_module
 from ..support.errors import InputError, UnsupportedModelError
 from ..tiling.slice import Slice
-from ..tiling.tolerance import Interpolated, curves_of, interpolants, planned_errors
+from ..tiling.smooth_networks import Interpolated, curves_of, interpolants, planned_errors
 from .property import Clause, Property
 
 _RISING = frozenset({"sigmoid", "tanh", "log_sigmoid", "softplus", "exp"})  # of each output on its own

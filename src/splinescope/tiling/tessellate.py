@@ -32,8 +32,8 @@ from .engine.spool import Spool
 from .files.loading import load_tiling
 from .networks import check_slice, checked_network, traced
 from .slice import Slice, placed
+from .smooth_networks import tessellate_within
 from .tiling import Tiling
-from .tolerance import tessellate_within
 
 _MANY_SOLIDS = 200_000  # cells of three and more dimensions that wait as they are, some hundred bytes each
 _SECONDS_TO_JOIN = 2e-7  # for a tile and dimension: what `assemble` takes after the last cut
