@@ -70,7 +70,7 @@ def test_labels_that_a_loss_does_not_take_are_refused():
         ss.curvature(NET, X, TARGETS["bce"], loss="logistic")
     with pytest.raises(ss.InputError, match=r"for each output, shape \(N, 3\)"):
         ss.curvature(NET, X, torch.zeros(11), loss="bce")
-    with pytest.raises(ss.InputError, match="for class numbers pass loss='cross_entropy'"):
+    with pytest.raises(ss.InputError, match="for classes pass loss='cross_entropy'"):
         ss.curvature(NET, X, torch.zeros(11, dtype=torch.int64))
 
 

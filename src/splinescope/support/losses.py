@@ -128,7 +128,7 @@ def check_targets(loss: str | Mean, outputs: tuple[int, ...], targets: Tensor) -
         return _check_classes(outputs, targets)
     if known.takes == "numbers":
         if targets.shape[1:] != outputs:
-            hint = "" if targets.is_floating_point() else "; for class numbers pass loss='cross_entropy', or their one_hot"
+            hint = "" if targets.is_floating_point() else "; for classes pass loss='cross_entropy' or their one_hot"
             raise InputError(
                 f"y must have the shape of the outputs for the {known.words}, (N, {', '.join(map(str, outputs))}), "
                 f"got {tuple(targets.shape)}{hint}."
