@@ -75,8 +75,9 @@ def walk(
 ) -> Walk:
     """The tiles on the straight line from one input to another, and a path of fewest hops.
 
-    A hop crosses one facet. The straight way is exact at any size. A shortest way is looked for by A*: every fold of
-    the first site that lies between both ends must be crossed, which bounds the hops that are left.
+    A hop crosses one facet. The straight way is exact at any size; a fold within rounding of an end may count or not.
+    A shortest way is looked for by A*: every fold of the first site that lies between both ends must be crossed, which
+    bounds the hops that are left.
 
     Args:
         model: A torch module, or the result of `trace` or `load`.
